@@ -121,6 +121,11 @@ _SUBJECTS = {
 __getattr__ = loaded_later(__name__, _LATER, _SUBJECTS)
 
 
+def __dir__() -> list[str]:
+    """The names to import from here, those that are loaded later too."""
+    return sorted({*__all__, *_SUBJECTS, "__all__", "__doc__", "__version__"})
+
+
 __all__ = [
     "REGISTRY",
     "Advice",

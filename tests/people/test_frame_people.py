@@ -131,6 +131,53 @@ def test_names_of_keys():
     assert [key_name(key) for key in (None, float("nan"), object(), [1])] == [None] * 4
 
 
+class Size(enum.Enum):
+    SMALL = 1
+    LARGE = 2
+
+
+class Nameless:
+    def __str__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [2.5, 3.5],
+        [True, False],
+        [("a", 1), ("b", 2)],
+        [Size.SMALL, Size.LARGE],
+        [dt.date(2024, 5, 1), dt.date(2024, 5, 2)],
+    ],
+    ids=str,
+)
+def test_a_record_names_keys_as_the_schema_was_given_them(keys):
+    """On a device, too: what a person holds is never dropped for the type of its key."""
+    schema = kv.Schema.of(keys, 1, 5)
+    plan = kv.Plan.of(schema, "pairs", 2)
+    assert schema.checked({keys[1]: 3}) == schema.mapped({keys[1]: 3, Nameless(): 4}) == {1: 3.0}
+    assert plan.check({keys[0]: 3}) == []
+    coins = kv.Coins.stated("keys")
+    assert plan.report({keys[0]: 3}, coins, 7) == plan.report({schema.keys[0]: 3}, coins, 7)
+    tally = kv.Tally(plan).add(plan.privatise([{keys[0]: 3}] * 50, coins=coins))
+    assert tally.estimate()[keys[0]].key == schema.keys[0]
+    assert tally.tree(keys[0]).target == schema.keys[0]
+    assert len(tally.cube(keys).columns()) > 1
+
+
+def test_keys_without_rows_beside_rows_of_other_keys_are_told():
+    menu = kv.Schema.of(["Pepsi", "Fries"], 1, 5)
+    rows = pd.DataFrame({"person": [1, 1, 2], "key": ["Pesi", "Fries", "Fries"], "value": [3, 4, 5]})
+    words = "no row names 'Pepsi', and 1 row names a key outside the plan: is a key misspelt"
+    with pytest.warns(kv.PeopleWarning, match=words):
+        kv.People.from_frame(rows, menu, everyone=5)
+    words = "no row of the table names a key of the plan"
+    with pytest.warns(kv.PeopleWarning, match=words), pytest.warns(kv.PeopleWarning, match="no key"):
+        people = kv.People.from_frame(rows.assign(key=None), menu, everyone=5)
+    assert len(people.values) == 0
+
+
 def test_numbers_of_numpy_are_numbers():
     schema = kv.Schema.of(np.arange(3), np.float32(0.1), np.int64(5))
     assert schema.keys == ("0", "1", "2")

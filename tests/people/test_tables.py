@@ -496,6 +496,8 @@ def test_a_record_that_breaks_a_rule_is_refused_by_the_rule(table, match):
     [
         (columns(person=[SECRET_PERSON, None]), "'person' has an empty cell; every row must name"),
         (columns(person=pa.nulls(2)), "'person' has an empty cell"),
+        (columns(key=["Tea", None]), "a row has a value and no key in column 'key'"),
+        (columns(key=pa.nulls(2)), "a row has a value and no key in column 'key'"),
         (columns(person=[1.0, None]), "'person' has an empty cell"),
         (columns(person=[1.0, float("nan")]), "'person' holds fractions, NaN"),
         (

@@ -88,6 +88,8 @@ def test_an_estimate_is_a_number_with_an_interval():
     assert float(estimate) == 0.61
     assert estimate.interval == (0.59, 0.63)
     assert f"{estimate:.1%}" == "61.0% [59.0%, 63.0%]"
+    assert f"{estimate:*>22.2f}" == "*****0.61 [0.59, 0.63]"
+    assert f"{estimate:30}" == f"{estimate!s:30}"
     assert f"{estimate}" == str(estimate) == "0.6100 [0.5900, 0.6300]"
     assert str(kv.Estimate(0.5, inf, -inf, inf, 9)) == "0.5000 unbounded"
     assert str(kv.Estimate(0.5, nan, nan, nan, 9)) == "0.5000"
@@ -115,6 +117,17 @@ def test_frames_keep_types_and_say_what_is_unknown():
     assert polars.null_count().row(0) == (1, 1, 1, 1, 2)
     assert arrow.to_pylist()[1] == dict.fromkeys(columns)
     assert isinstance(frame_of({"a": [1]}), pd.DataFrame)
+
+
+def test_several_queries_may_be_a_list():
+    queries = [f"{kind}({PLAN.schema.keys[0]})" for kind in ("frequency", "mean")]
+    assert list(TALLY.query(queries)) == list(TALLY.query(*queries))
+    assert len(TALLY.query(queries[:1])) == 1
+
+
+def test_completion_sees_what_is_loaded_later():
+    assert {"compare", "Budget", "learn", "Schema"} <= set(dir(kv))
+    assert "TYPE_CHECKING" not in dir(kv)
 
 
 def test_plans_and_tallies_show_themselves():

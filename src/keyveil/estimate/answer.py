@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,9 @@ from ..people.schema import unknown_key
 if TYPE_CHECKING:
     from ..foundation.result_table import ResultTable
     from ..plot.style import Axes
+
+_FORMAT = re.compile(r"((?:.?[<>^])?(?:[1-9]\d*)?)(.*)", re.DOTALL)
+"""Fill, alignment and width; and what is left: the format of each number."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +58,21 @@ class Estimate:
         return self.value
 
     def __format__(self, spec: str) -> str:
-        """The value and its interval, each number in the format: ``f"{e:.2f}"`` is 0.61 [0.59, 0.63]."""
+        """The value and its interval, each number in the format: ``f"{e:.2f}"`` is 0.61 [0.59, 0.63].
+
+        Fill, alignment and width are those of the whole text.
+        """
         from ..foundation.result_table import interval_cell
 
+        around, spec = _FORMAT.fullmatch(spec).groups()  # type: ignore[union-attr]
         if not spec:
-            return str(self)
+            return format(str(self), around)
         value = "" if isnan(self.value) else format(self.value, spec)
         if self.bounded:
             ends = f"[{format(self.low, spec)}, {format(self.high, spec)}]"
         else:
             ends = "" if isnan(self.low) else interval_cell(self.low, self.high)
-        return f"{value} {ends}".strip() or "unknown"
+        return format(f"{value} {ends}".strip() or "unknown", around)
 
     def __str__(self) -> str:
         from ..foundation.result_table import figure, interval_cell

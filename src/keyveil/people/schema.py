@@ -16,6 +16,7 @@ import numpy as np
 from ..foundation.arrays import WORD, Floats, Integers, Words
 from ..foundation.errors import RecordError, SchemaError, UnknownKeyError, nearest
 from ..foundation.exact import decimal, text
+from ..foundation.key_names import key_name
 from .key_list import check_listed, check_name, name_of
 from .rounding import between_levels
 
@@ -149,9 +150,13 @@ class Schema:
 
     def _place(self, key: Any) -> int | None:
         """A key's place; None if the schema does not list it."""
-        if isinstance(key, str):
+        if type(key) is str:
             return self.index.get(key)
-        return self.index.get(str(int(key))) if isinstance(key, Integral) else None
+        try:
+            name = key_name(key)
+        except Exception:  # an object whose text cannot be made names no key
+            return None
+        return None if name is None else self.index.get(name)
 
     @cached_property
     def shared_range(self) -> tuple[Decimal, Decimal] | None:

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from ..foundation.errors import PlanError
+from ..foundation.key_names import key_name
 from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.schema import Schema
 
@@ -130,6 +131,11 @@ class TallyDoor(ShownResult):
 
     @overload
     def query(
+        self, queries: list[str] | list[Query], /, *, estimator: str = ..., level: float = ...
+    ) -> QueryResults: ...
+
+    @overload
+    def query(
         self,
         query: Query | str,
         second: Query | str,
@@ -140,10 +146,15 @@ class TallyDoor(ShownResult):
     ) -> QueryResults: ...
 
     def query(
-        self, *queries: Query | str, estimator: str = "best", level: float = 0.95
+        self,
+        *queries: Query | str | list[str] | list[Query],
+        estimator: str = "best",
+        level: float = 0.95,
     ) -> QueryAnswer | QueryResults:
-        """The answer to a query like ``mean(Pepsi | Hamburger, !Fries)``; to several, all answers."""
-        answers = self.conditionals(estimator, level=level).answers(queries)
+        """The answer to a query like ``mean(Pepsi | Hamburger, !Fries)``; to several or a list, all."""
+        if len(queries) == 1 and isinstance(queries[0], list | tuple):
+            return self.conditionals(estimator, level=level).answers(queries[0])
+        answers = self.conditionals(estimator, level=level).answers(cast("Any", queries))
         return answers[0] if len(answers) == 1 else answers
 
     def rules(
@@ -152,20 +163,20 @@ class TallyDoor(ShownResult):
         """Which keys go together, with a bound on false discoveries; options of ``learn.rules``."""
         from ..estimate.learn import rules
 
-        names = None if keys is None else [str(key) for key in keys]
+        names = None if keys is None else [_name(key) for key in keys]
         return rules(self.conditionals(level=level), keys=names, **options)
 
     def tree(self, target: Hashable, *, level: float = 0.95, **options: Any) -> DecisionTree:
         """A decision tree that predicts a key; options of ``learn.DecisionTree``."""
         from ..estimate.learn import DecisionTree
 
-        return DecisionTree(str(target), **options).fit(self.conditionals(level=level))
+        return DecisionTree(_name(target), **options).fit(self.conditionals(level=level))
 
     def bayes(self, target: Hashable, *, levels: bool = False) -> NaiveBayes:
         """Naive Bayes, which predicts whether a key is held, or with ``levels`` at which level."""
         from ..estimate.learn import NaiveBayes
 
-        return NaiveBayes(str(target), levels).fit(self.conditionals())
+        return NaiveBayes(_name(target), levels).fit(self.conditionals())
 
     def chow_liu(self, **options: Any) -> ChowLiu:
         """The tree of the keys that depend on each other most; options of ``learn.ChowLiu``."""
@@ -177,7 +188,7 @@ class TallyDoor(ShownResult):
         """Shares of people by the states of a few keys; with ``people``, their numbers, too."""
         from ..estimate.learn import Cube
 
-        return Cube(self.conditionals(level=level), [str(key) for key in keys], people)
+        return Cube(self.conditionals(level=level), [_name(key) for key in keys], people)
 
     def columns(self) -> dict[str, list[Any]]:
         """The count of every cell, with the keys that it speaks of."""
@@ -194,3 +205,8 @@ class TallyDoor(ShownResult):
     def plot(self, ax: Axes | None = None) -> Axes:
         """The answers, with their intervals."""
         return self.estimate().plot(ax)
+
+
+def _name(key: Hashable) -> str:
+    """The name of a key."""
+    return key_name(key) or str(key)

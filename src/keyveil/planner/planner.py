@@ -13,7 +13,7 @@ from math import ceil, inf
 from numbers import Real
 
 from ..estimate.together.query import Query
-from ..foundation.errors import PlanError
+from ..foundation.errors import PlanError, nearest
 from ..foundation.exact import epsilon_of, text
 from ..foundation.search import smallest_fitting
 from ..people.beliefs import Beliefs
@@ -177,7 +177,9 @@ def _asked(ask: str | Sequence[str], schema: Schema) -> tuple[str, tuple[Query, 
     """What kind of answer is asked for, and the queries if they are conditionals."""
     words = isinstance(ask, Sequence) and all(isinstance(word, str) for word in ask)
     if not words or (isinstance(ask, str) and ask not in ASKS):
-        raise PlanError(f"ask is one of {', '.join(ASKS)}, or a list of queries")
+        near = nearest(ask, ASKS) if isinstance(ask, str) else None
+        hint = "" if near is None else f"; did you mean {near!r}?"
+        raise PlanError(f"ask is one of {', '.join(ASKS)}, or a list of queries{hint}")
     if isinstance(ask, str):
         return ask, ()
     queries = tuple(Query.parse(word) for word in ask)

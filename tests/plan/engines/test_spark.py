@@ -218,12 +218,16 @@ BAD_ROWS = {
     "every row must name its person": (None, "Pepsi", 1.0),
     "a key is not in the plan": (1, "Tea", 1.0),
     "a value is missing": (1, "Pepsi", None),
+    "a row has a value and no key": (3, None, 2.0),
     "outside the range of its key": (1, "Pepsi", 6.0),
     "a key appears twice": (2, "Pepsi", 2.0),
 }
 
 
-@pytest.mark.parametrize("words", ["every row must name its person", "a key appears twice"])
+@pytest.mark.parametrize(
+    "words",
+    ["every row must name its person", "a key appears twice", "a row has a value and no key"],
+)
 def test_a_bad_row_ends_the_job_in_one_line(words, spark):
     plan = mechanism_plan("kvue")
     frame = spark.createDataFrame([(2, "Pepsi", 1.0), BAD_ROWS[words]], ROWS)
@@ -239,10 +243,13 @@ def test_lenient_rows_are_counted_by_rule(spark):
     frame = spark.createDataFrame([*rows, *(row for row in BAD_ROWS.values() if row[0])], ROWS)
     assert kv.spark.broken_rows(frame, plan) == {
         "unknown_key": 1,
+        "no_key": 1,
         "no_number": 1,
         "outside_range": 1,
         "repeated": 2,
     }
+    nobody = frame.union(spark.createDataFrame([BAD_ROWS["every row must name its person"]], ROWS))
+    assert kv.spark.broken_rows(nobody, plan)["no_person"] == 1
     tallies = [
         kv.spark.tally(kv.spark.privatise(frame.repartition(n), plan, lenient=True, coins=COINS), plan)
         for n in (1, 4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from math import inf, isfinite, nan
 from typing import NamedTuple
@@ -74,9 +74,9 @@ class Released:
 
     # -- names -----------------------------------------------------------------------------------
 
-    def place(self, key: str) -> int:
+    def place(self, key: Hashable) -> int:
         """The place of a key in the schema; the error for an unknown key names the nearest one."""
-        return self.schema.place(str(key))
+        return self.schema.place(key)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from ...people.schema import Schema
 KINDS = ("frequency", "mean", "lift")
 """Names of the statistics."""
 _MARKS = '()|,!"'
+QUOTED = 'mean("Up (2009)")'
+"""A key with marks of its own."""
 """Characters that end a bare key."""
 MOST_TEXT = 1 << 16
 """Largest number of characters of a query."""
@@ -203,4 +205,7 @@ class _Parser:
     def _expected(self, what: str) -> None:
         letter = self._peek()
         place = f"position {self.at + 1}" if letter else "the end"
-        raise QueryError(f"expected {what} at {place}" + (f", found {letter!r}" if letter else ""))
+        words = f"expected {what} at {place}" + (f", found {letter!r}" if letter else "")
+        if letter and letter in _MARKS:
+            words += f"; a key with one of {' '.join(_MARKS)} stands in quotation marks: {QUOTED}"
+        raise QueryError(words)

@@ -137,6 +137,7 @@ def _read(schema: Schema, source: Any, columns: FrameColumns) -> People:
     mapped: Counter[str] = Counter()
     people = _long_people(schema, source, columns, mapped)
     _tell_changes(mapped, people)
+    _tell_unnamed(schema, mapped, people)
     return people
 
 
@@ -168,6 +169,20 @@ def _said(count: int, of_one: str, of_many: str) -> str:
     return f"{count:,} {of_one if count == 1 else of_many}"
 
 
+def _tell_unnamed(schema: Schema, mapped: Counter[str], people: People) -> None:
+    """Say if rows name other keys while keys of the plan have no row: they may be misspelt."""
+    rows = np.bincount(people.keys, minlength=len(schema.keys))
+    absent = [key for key, number in zip(schema.keys, rows, strict=True) if not number]
+    if not absent:
+        return
+    if len(absent) == len(schema.keys):
+        notice("no row of the table names a key of the plan, so everyone holds nothing")
+    elif mapped["unknown_key"]:
+        named = ", ".join(map(repr, absent[:3])) + (" and others" if len(absent) > 3 else "")
+        other = _said(mapped["unknown_key"], "row names a key", "rows name keys")
+        notice(f"no row names {named}, and {other} outside the plan: is a key misspelt?")
+
+
 def _tell_changes(mapped: Counter[str], people: People) -> None:
     """Say how many rows of known keys were changed."""
     lines = []
@@ -185,6 +200,14 @@ def _tell_changes(mapped: Counter[str], people: People) -> None:
                 mapped["no_number"],
                 "row has no number as value and counts as not held",
                 "rows have no number as value and count as not held",
+            )
+        )
+    if mapped["no_key"]:
+        lines.append(
+            _said(
+                mapped["no_key"],
+                "row has a value and no key, and is ignored",
+                "rows have a value and no key, and are ignored",
             )
         )
     repeated = mapped["with_number"] - len(people.values)

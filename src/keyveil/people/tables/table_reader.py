@@ -202,8 +202,17 @@ class _Table:
         """The people of a batch of rows, each with its address."""
         persons = rows.column("person")
         places, values = rows.column("place").to_numpy(), rows.column("value").to_numpy()
+        without_key = 0
+        if self._columns.value is not None:
+            without_key = int(((places == ABSENT) & ~np.isnan(values)).sum())
+        if without_key and not lenient:
+            raise TableError(
+                f"a row has a value and no key in column {self._columns.key!r}; the row of a person who "
+                "holds nothing leaves both empty"
+            )
         if self._mapped is not None:
             self._mapped.update(_broken(self._schema, places, values))
+            self._mapped["no_key"] += without_key
         if arrow().types.is_integer(persons.type):
             return People.of_rows(self._schema, persons.to_numpy(), places, values, lenient=lenient)
         coded = persons.dictionary_encode()

@@ -100,10 +100,11 @@ def broken_rows(
     value: str | None = "value",
     pairs: str | None = None,
 ) -> Counter[str]:
-    """Number of rows that break each rule, which a lenient ``privatise`` maps.
+    """Number of rows that break each rule.
 
-    The rules are ``unknown_key``, ``no_number``, ``outside_range``, and ``repeated`` for rows that name
-    a key of their person again.
+    A lenient ``privatise`` maps ``unknown_key``, ``no_key`` (a value without one), ``no_number``,
+    ``outside_range``, and ``repeated`` for rows that name a key of their person again. It refuses
+    ``no_person``.
     """
     from pyspark.sql import functions as f
 
@@ -115,15 +116,17 @@ def broken_rows(
         for name, ends in zip(plan.schema.keys, plan.schema.ranges, strict=True)
     ]
     known = f.broadcast(rows.sparkSession.createDataFrame(ends, "name string, low double, high double"))
-    joined = rows.where(f.col(key).isNotNull()).join(known, of_key == f.col("name"), "left")
+    joined = rows.join(known, of_key == f.col("name"), "left")
     number = f.lit(0.0) if value is None else f.col(value).cast("double")
     missing = number.isNull() | f.isnan(number)
-    listed = f.col("name").isNotNull()
+    listed, keyless = f.col("name").isNotNull(), f.col(key).isNull()
     outside = f.lit(False) if value is None else (number < f.col("low")) | (number > f.col("high"))
     usable = f.when(listed & ~missing, f.struct(person, "name"))
     with plain_errors():
         (counts,) = joined.agg(
-            f.count_if(~listed).alias("unknown_key"),
+            f.count_if(f.col(person).isNull()).alias("no_person"),
+            f.count_if(~listed & ~keyless).alias("unknown_key"),
+            f.count_if(keyless & ~missing & f.lit(value is not None)).alias("no_key"),
             f.count_if(listed & missing).alias("no_number"),
             f.count_if(listed & ~missing & outside).alias("outside_range"),
             (f.count(usable) - f.count_distinct(usable)).alias("repeated"),
