@@ -227,6 +227,12 @@ def test_two_tabs_at_once_send_one_report(watch, site, running_collector):
     until(sender, lambda: state_of(sender, site) == "counted")
     (answer,) = ledgers(sender, site)["answers"]
     assert answer["state"] == "counted"
+    for tab in tabs:
+        expect(tab.get_by_role("status")).to_contain_text(
+            re.compile("Sent and counted|answered this already")
+        )
+    thanked = [tab for tab in tabs if "Sent and" in tab.get_by_role("status").inner_text()]
+    assert len(thanked) == 1, "the answers of the other tabs were not sent"
     reports = [body["reports"][0] for bodies in sent for body in bodies]
     assert {json.dumps(report) for report in reports} == {
         json.dumps({"id": answer["id"], "cells": answer["cells"]})

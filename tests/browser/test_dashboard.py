@@ -209,6 +209,13 @@ def test_the_matrix_and_the_rules_are_the_library_s(page, collector):
         "td[data-kind=lift]", "cells => cells.map(cell => Number(cell.dataset.value))"
     )
     assert lifts == [rule["lift"]["value"] for rule in found["rules"]]
+    shares = page.eval_on_selector_all(
+        "td[data-kind=frequency]", "cells => cells.map(cell => Number(cell.dataset.value))"
+    )
+    parts = ("frequency", "reverse", "support")
+    assert shares == [rule[part]["value"] for rule in found["rules"] for part in parts]
+    page.goto(f"{collector.url}/#/c/menu/explore?target=Pepi&with=Fries")
+    expect(page.get_by_role("alert")).to_contain_text('There is no key "Pepi" in this plan')
     assert len(lifts) > 0
 
 

@@ -184,6 +184,7 @@ export class Client {
 
   /** Answer an offer of this client. The report is drawn, stored, and sent as soon as that is possible. */
   async accept({ collection, hash, plan, seconds }, record) {
+    let drawn = false;
     if (plan) {
       // the time of sending is drawn before the record is read
       const [begun, jitter] = [this.#options.clock(), chance()];
@@ -194,13 +195,14 @@ export class Client {
         const epoch = Math.floor(begun / seconds); // a person may take days to agree
         const after = begun + this.#patience.hold(0, jitter);
         addAnswer(ledger, plan, held, { collection, epoch, after });
+        drawn = true;
       });
       this.#pending.set(hash, await this.#answer(hash));
       await pause(this.#patience.hold(this.#options.clock() - begun, jitter));
     }
     const outcome = await this.#send(hash, plan);
     this.#wakeLater();
-    return outcome;
+    return { ...outcome, drawn };
   }
 
   /** Send the waiting reports of this collector whose time has come; with `refused`, also those refused. */

@@ -261,7 +261,7 @@ export class KeyveilConsent extends HTMLElement {
       end("sending");
       try {
         const outcome = await this.#facts.client.accept(this.#offer, this.#facts.record);
-        end(outcome.counted ? "counted" : "waiting");
+        end(!outcome.drawn ? "answered" : outcome.counted ? "counted" : "waiting");
         this.#tell("keyveil-answer", outcome);
       } catch (error) {
         this.#fail(error);

@@ -54,6 +54,8 @@ export interface Outcome {
   /** Seconds since 1970 before which a waiting report is not sent. */
   readonly after: number;
   readonly counted: boolean;
+  /** Of `answer` and `accept`: whether this call drew the report. If not, it stood before. */
+  readonly drawn?: boolean;
 }
 
 export interface Budget {

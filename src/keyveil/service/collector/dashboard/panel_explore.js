@@ -24,6 +24,7 @@ function make(context) {
   let kind = kinds.some(([name]) => name === params.get("kind")) ? params.get("kind") : "frequency";
   let target = places.has(params.get("target")) ? params.get("target") : keys[0];
   let given = [...params.getAll("with").map((key) => [key, true]), ...params.getAll("without").map((key) => [key, false])].filter(([key]) => places.has(key) && key !== target);
+  const unknown = ["target", "with", "without"].flatMap((name) => params.getAll(name)).filter((key) => !places.has(key));
   let asked = 0, last = 0;
 
   const list = h("datalist", { id: "keys" }, keys.slice(0, 2000).map((key) => h("option", { value: key })));
@@ -125,5 +126,10 @@ function make(context) {
   const poorly = (answer) => answer.value === null || (answer.interval === "unbounded" && !answer.raw);
   const need = (short) => (short.people === null ? WHY[short.why] || WHY.nobody : `Not estimable; needs about ${whole(short.people)} people.`);
 
-  return { element, start: changed, tally: () => { if (Date.now() - last > EVERY) load(); } };
+  function start() {
+    changed();
+    if (unknown.length) refuse(`There is no key "${unknown[0]}" in this plan; the link's query is not shown.`);
+  }
+
+  return { element, start, tally: () => { if (Date.now() - last > EVERY) load(); } };
 }

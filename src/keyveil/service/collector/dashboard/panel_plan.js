@@ -57,7 +57,7 @@ function forecastTable({ curve, scale }) {
   const rows = curve.filter((row) => [1e3, 1e4, 1e5, 1e6, 1e7].includes(row.people));
   const known = columns.filter(([step, part]) => rows.some((row) => row[step]?.[part]));
   if (!known.length) return h("p", { class: "note" }, "No error is predicted for this plan.");
-  return [h("p", { class: "note" }, `The typical error of an answer, by the number of people; means for values from ${scale.low} to ${scale.high}. An error of a frequency above 0.25 means: no answer.`),
+  return [h("p", { class: "note" }, `The typical error of an answer, by the number of people; means for values from ${scale.low} to ${scale.high}. An error of a frequency above 0.25 means: no answer. Columns of one key are of the default answers, over all keys; columns given a key are before shrinkage, over the half of the keys that most people have.`),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Forecast" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "People"), known.map(([, , title]) => h("th", { scope: "col", class: "number" }, title)))),
       h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row", class: "number" }, whole(row.people)), known.map(([step, part]) => h("td", { class: "number" }, row[step]?.[part] ? Number(row[step][part].toPrecision(2)).toString() : "")))))))];
 }

@@ -23,6 +23,7 @@ function make(context) {
     { id: "people", title: "People", sort: people, cells: (rule) => [h("td", { class: "key" }, h("a", { "data-id": `${people(rule)}>${rule.consequent}`, href: address(["c", context.name, "explore"], { target: rule.consequent, with: rule.antecedent.filter((c) => c.held).map((c) => c.key), without: rule.antecedent.filter((c) => !c.held).map((c) => c.key) }) }, people(rule)))] },
     { id: "also", title: "also have", sort: (rule) => rule.consequent, cells: (rule) => [h("td", { class: "key" }, rule.consequent)] },
     { id: "frequency", title: "Share of them", number: true, wide: 2, sort: (rule) => rule.frequency.value, cells: (rule) => cell("frequency", rule.frequency) },
+    { id: "reverse", title: "The other way", number: true, wide: 2, sort: (rule) => rule.reverse.value, cells: (rule) => cell("frequency", rule.reverse) },
     { id: "lift", title: "Lift", number: true, wide: 2, sort: (rule) => rule.lift.value, cells: (rule) => cell("lift", rule.lift) },
     { id: "support", title: "Of all people", number: true, wide: 2, sort: (rule) => rule.support.value, cells: (rule) => cell("frequency", rule.support) },
   ];
@@ -50,7 +51,7 @@ function make(context) {
   }
 
   function save() {
-    const parts = ["frequency", "lift", "support"], numbers = ["value", "low", "high"];
+    const parts = ["frequency", "reverse", "lift", "support"], numbers = ["value", "low", "high"];
     const rows = (document?.rules ?? []).map((rule) => [people(rule), rule.consequent, ...parts.flatMap((part) => numbers.map((n) => rule[part][n])), rule.p_value, rule.adjusted]);
     download(`${context.name}-rules.csv`, csv([["people", "also_have", ...parts.flatMap((part) => numbers.map((n) => `${part}_${n}`)), "p_value", "adjusted"], ...rows]), "text/csv");
   }
