@@ -61,7 +61,7 @@ def distances() -> tuple[list[str], dict[str, dict[str, list[float]]]]:
     ]
     panels: dict[str, dict[str, list[float]]] = {}
     for frequency in FREQUENCIES:
-        panel = panels.setdefault(f"f = {frequency:g}", {})
+        panel = panels.setdefault(f"a key that {frequency:.0%} of people hold", {})
         for text in EPSILONS:
             epsilon = Decimal(text)
             least = limit(epsilon, key_law(9, frequency, MEAN, SPREAD))

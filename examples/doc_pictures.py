@@ -1,12 +1,18 @@
 """Pictures of README and docs that are no screenshots: ``python examples/doc_pictures.py [NAME ...]``.
 
-Without a name it draws all of them into docs/images: ``line``, ``odds`` and ``gain``. It needs
-``keyveil[plot]``; ``gain`` simulates for about ten minutes of processor time.
+Without a name it draws all of them into docs/images: ``line``, ``odds``, ``gain``, and ``gallery``,
+which runs the code of docs/gallery.md and keeps its pictures. It needs ``keyveil[all]``; ``gain``
+simulates for about ten minutes of processor time.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
+import shlex
+import shutil
 import sys
+import tempfile
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -17,6 +23,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from keyveil import Coins, MechanismComparison, People, Schema, compare, synthetic
+from keyveil.cli.command import run
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#767676"
@@ -203,10 +210,29 @@ def _finish(panel: Any) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
+def gallery() -> None:
+    """Run the commands and calls of docs/gallery.md, and keep the pictures that they make."""
+    page = FOLDER.parent / "gallery.md"
+    blocks = re.findall(r"^```(console|python)\n(.*?)^```$", page.read_text(), re.M | re.S)
+    names: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for language, code in blocks:
+            if language == "python":
+                exec(code, names)
+            else:
+                for line in code.splitlines():
+                    assert run(shlex.split(line.removeprefix("$ keyveil "))) == 0, line
+        for name in ("cost", "answers", "matrix", "beliefs"):
+            shutil.copy(f"{name}.png", FOLDER / f"gallery-{name}.png")
+
+
 def main() -> None:
     """Draw the named pictures, or all."""
     pictures = {"line": line, "odds": odds, "gain": gain}
-    for name in sys.argv[1:] or pictures:
+    for name in sys.argv[1:] or [*pictures, "gallery"]:
+        if name == "gallery":
+            gallery()
+            continue
         pictures[name]().savefig(FOLDER / f"{name}.png", dpi=130, metadata={"Software": None})
         print(FOLDER / f"{name}.png")
 

@@ -181,3 +181,17 @@ def test_a_line_of_a_page_has_one_sentence():
     } == {}
     assert sentences_that_share_a_line("One thing is so. Another is not.\n")
     assert sentences_that_share_a_line("- **Bold.** It is one sentence.\n- It runs `a. B` here.\n") == []
+
+
+def test_the_glossary_has_every_noun_of_the_concepts():
+    nouns = re.findall(r"^\| (\*\*.+?\*\*) \|", (DOCS / "concepts.md").read_text(), re.MULTILINE)
+    named = {name.lower() for cell in nouns for name in re.findall(r"\*\*(.+?)\*\*", cell)}
+    assert len(named) > 35
+    page = (DOCS / "glossary.md").read_text()
+    terms = {
+        term.lower()
+        for line in re.findall(r"^\*\*(.+)\.\*\*$", page, re.MULTILINE)
+        for term in line.split(", ")
+    }
+    plural = {"reports", "answers"}
+    assert named - terms - plural == set()

@@ -34,7 +34,7 @@ from scipy.stats import chi2
 import keyveil
 from keyveil import AsyncClient, BudgetError, Client, Coins, CoinsError, Plan, PlanError
 from keyveil.cli import ledger_command as ledger_command
-from keyveil.foundation.exact import text
+from keyveil.foundation.exact import rounded_down, rounded_up
 from keyveil.service.client import ClientError, Ledger
 from keyveil.service.client.client_core import EPOCHS, FINAL, LATER, Patience, Response, judge
 from keyveil.service.client.device import DeviceCoins
@@ -1107,10 +1107,10 @@ def test_the_ledger_shows_what_was_told_to_whom_and_what_waits(phone, monkeypatc
         spent, left = client.spent, client.left
     before = {path: path.read_bytes() for path in phone.folder.iterdir()}
     shown = command("ledger", "--state", str(phone.folder)).stdout
-    assert f"told   epsilon {text(spent)} in all" in shown
-    assert f"cap    epsilon 4; {text(left)} is left" in shown
+    assert f"told   epsilon {rounded_up(spent)} in all" in shown
+    assert f"cap    epsilon 4; {rounded_down(left)} is left" in shown
     rows = [line.split() for line in shown.splitlines()]
-    assert [URL, "menu", "1", "kvue", "1.000000", "counted"] in rows
+    assert [URL, "menu", "1", "kvue", "1.000", "counted"] in rows
     assert [row[2] for row in rows if row[:2] == [URL, "rounds"]] == ["1", "2", "all"]
     assert re.search(r"waits +\S+ second: tried 1 time, refused \(token\)", shown)
     assert re.search(
@@ -1142,4 +1142,4 @@ def test_a_ledger_that_was_lost_is_shown_from_what_is_apart(phone):
     phone.ledger.unlink()
     shown = command("ledger", "--state", str(phone.folder)).stdout
     assert "lost" in shown
-    assert f"told   epsilon {text(PLAN.proven)} in all" in shown
+    assert f"told   epsilon {rounded_up(PLAN.proven)} in all" in shown

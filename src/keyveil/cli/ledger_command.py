@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..foundation.errors import BudgetError
-from ..foundation.exact import text
+from ..foundation.exact import rounded_down, rounded_up, text
 from .output import as_json, counted, print_json, print_table
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def ledger(state: Path | None, apart: Path | None, machine: bool) -> None:
             }
         )
         return
-    click.echo(f"told   epsilon {total['spent']} in all")
-    click.echo(f"cap    epsilon {total['cap']}; {total['left']} is left")
+    click.echo(f"told   epsilon {rounded_up(book.spent)} in all")
+    click.echo(f"cap    epsilon {total['cap']}; {rounded_down(book.left)} is left")
     if entries:
         print_table(["collection", "round", "mechanism", "epsilon", "state"], _rows(book, entries))
     for entry in book.waiting():
@@ -70,12 +70,22 @@ def _rows(book: Ledger, entries: list[Entry]) -> list[list[str]]:
     for place in dict.fromkeys(entry.collection for entry in entries):
         mine = [entry for entry in entries if entry.collection == place]
         rows += [
-            [_place(e), str(e.round), e.mechanism, f"{e.epsilon:.6f}", f"{e.state} {e.reason}".strip()]
+            [
+                _place(e),
+                str(e.round),
+                e.mechanism,
+                rounded_up(e.epsilon),
+                f"{e.state} {e.reason}".strip(),
+            ]
             for e in mine
         ]
         if len(mine) > 1 and place:
-            rows.append([_place(mine[0]), "all", "", f"{book.spent_in(place):.6f}", ""])
+            rows.append([_place(mine[0]), "all", "", rounded_up(book.spent_in(place)), ""])
     return rows
+
+
+def _state(entry: Entry) -> str:
+    return f"{entry.state} {entry.reason}".strip()
 
 
 def _place(entry: Entry) -> str:

@@ -46,6 +46,12 @@ def rounded_up(epsilon: Decimal) -> str:
     return str(epsilon.quantize(places, ROUND_CEILING, _WIDE))
 
 
+def rounded_down(epsilon: Decimal) -> str:
+    """An amount of epsilon that is left, for people: three decimals, never more than it is."""
+    places = Decimal(1).scaleb(-max(3, 2 - epsilon.adjusted()))
+    return str(epsilon.quantize(places, ROUND_FLOOR, _WIDE))
+
+
 def decimal(number: object, name: str) -> Decimal:
     """A finite decimal from an int, float (by its shortest form), Decimal or string; NumPy's too."""
     if isinstance(number, bool) or not isinstance(number, Integral | Real | Decimal | str):

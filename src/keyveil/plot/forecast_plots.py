@@ -87,7 +87,7 @@ def plot_limit(
         panel.set_title(title, loc="left", fontsize=10)
         lightly(panel)
     axes[0][0].set_ylim(0.97, 1.75)  # larger ratios are not shown
-    axes[0][0].set_ylabel("error over the limit")
+    axes[0][0].set_ylabel("error, divided by the least possible")
     axes[0][0].legend(frameon=False, fontsize=8, loc="upper left")
     figure.tight_layout()
     put_away(figure, path)

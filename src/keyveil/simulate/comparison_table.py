@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 from ..planner.competitor import parse_competitor
@@ -165,18 +165,23 @@ def _refusals(rows: Rows) -> str | None:
 
 
 def _typical_errors(rows: Rows) -> str | None:
-    """Root mean squared errors of the planner's row at each epsilon, or of the first row there."""
+    """Root mean squared errors at each epsilon, of the planner's first row or else of the best one."""
     shown: dict[float, dict[str, Any]] = {}
-    for row in rows:
-        kept = shown.setdefault(row["epsilon"], row)
-        if is_auto(row["mechanism"]) and not is_auto(kept["mechanism"]):
-            shown[row["epsilon"]] = row
+    for epsilon in dict.fromkeys(row["epsilon"] for row in rows):
+        here = [row for row in rows if row["epsilon"] == epsilon]
+        planned = [row for row in here if is_auto(row["mechanism"])]
+        shown[epsilon] = planned[0] if planned else min(here, key=_least_error)
     words = [
         f"{' and '.join(parts)} at epsilon {epsilon:g} by {row['mechanism']}"
         for epsilon, row in shown.items()
         if (parts := [f"{error:.2g} for a {of}" for of, error in _root_errors(row)])
     ]
     return f"Typical error of an answer, the root of its MSE: {'; '.join(words)}." if words else None
+
+
+def _least_error(row: dict[str, Any]) -> float:
+    """The first error that a row has."""
+    return min((error for _, error in _root_errors(row)[:1]), default=inf)
 
 
 def _root_errors(row: dict[str, Any]) -> list[tuple[str, float]]:
