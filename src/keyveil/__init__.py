@@ -14,51 +14,53 @@ values), ``theory`` (laws and exact errors behind mechanisms) and ``testing`` (c
 client of one's own).
 """
 
-from typing import TYPE_CHECKING
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from .channel import Channel, Proof
-from .estimate import Answers, Estimate, KeyAnswer, estimate
-from .foundation.coins import Coins
-from .foundation.errors import (
-    BudgetError,
-    ChannelError,
-    CoinsError,
-    FinishedError,
-    KeyveilError,
-    PlanError,
-    QueryError,
-    RecordError,
-    ReportError,
-    SchemaError,
-    TableError,
-    UnknownKeyError,
-)
 from .foundation.lazy_names import loaded_later
-from .mechanisms import REGISTRY
-from .people.people import People
-from .people.schema import Record, Schema
-from .people.views import Views
-from .plan.plan import Plan
-from .plan.report import Report, Reports
-from .plan.tally import Tally
 
 if TYPE_CHECKING:
     from . import testing as testing
+    from .channel import Channel, Proof
+    from .estimate import Answers, Estimate, KeyAnswer, estimate
     from .estimate import learn as learn
     from .estimate.together.conditional import Conditionals
     from .estimate.together.people_needed import people_needed
     from .estimate.together.query import Query
     from .estimate.together.query_answer import ConditionalMatrix, QueryAnswer, QueryResults
+    from .foundation.coins import Coins
+    from .foundation.errors import (
+        BudgetError,
+        ChannelError,
+        CoinsError,
+        FinishedError,
+        KeyveilError,
+        PlanError,
+        QueryError,
+        RecordError,
+        ReportError,
+        SchemaError,
+        TableError,
+        UnknownKeyError,
+    )
     from .foundation.notices import ComparisonWarning, PeopleWarning
+    from .mechanisms import REGISTRY
     from .mechanisms.mechanism import Mechanism
     from .people import synthetic as synthetic
     from .people import tables as tables
     from .people.beliefs import Beliefs
+    from .people.people import People
     from .people.population import Population
     from .people.prior import Prior
+    from .people.schema import Record, Schema
+    from .people.views import Views
     from .plan import engines as engines
     from .plan.audit import Audit, audit
     from .plan.budget import Budget
+    from .plan.plan import Plan
+    from .plan.report import Report, Reports
+    from .plan.tally import Tally
     from .planner.advice import Advice
     from .planner.first_round import pilot_people
     from .planner.outlook import outlook
@@ -74,24 +76,51 @@ if TYPE_CHECKING:
 
 _LATER = {
     "Advice": "planner.advice",
+    "Answers": "estimate.answer",
     "AsyncClient": "service.client",
     "Audit": "plan.audit",
     "Beliefs": "people.beliefs",
     "Budget": "plan.budget",
+    "BudgetError": "foundation.errors",
+    "Channel": "channel.law",
+    "ChannelError": "foundation.errors",
     "Client": "service.client",
+    "Coins": "foundation.coins",
+    "CoinsError": "foundation.errors",
     "ComparisonWarning": "foundation.notices",
     "ConditionalMatrix": "estimate.together.query_answer",
     "Conditionals": "estimate.together.conditional",
+    "Estimate": "estimate.answer",
+    "FinishedError": "foundation.errors",
+    "KeyAnswer": "estimate.answer",
+    "KeyveilError": "foundation.errors",
     "Ledger": "service.client",
     "Mechanism": "mechanisms.mechanism",
     "MechanismComparison": "simulate.comparison",
     "Patience": "service.client",
+    "People": "people.people",
     "PeopleWarning": "foundation.notices",
+    "Plan": "plan.plan",
+    "PlanError": "foundation.errors",
     "Population": "people.population",
     "Prior": "people.prior",
+    "Proof": "channel.proof",
     "Query": "estimate.together.query",
     "QueryAnswer": "estimate.together.query_answer",
+    "QueryError": "foundation.errors",
     "QueryResults": "estimate.together.query_answer",
+    "REGISTRY": "plan.registry",
+    "Record": "people.schema",
+    "RecordError": "foundation.errors",
+    "Report": "plan.report",
+    "ReportError": "foundation.errors",
+    "Reports": "plan.report",
+    "Schema": "people.schema",
+    "SchemaError": "foundation.errors",
+    "TableError": "foundation.errors",
+    "Tally": "plan.tally",
+    "UnknownKeyError": "foundation.errors",
+    "Views": "people.views",
     "audit": "plan.audit",
     "audit_messages": "trust.message_audit",
     "compare": "simulate.comparison",
@@ -102,7 +131,7 @@ _LATER = {
     "pilot_beliefs": "planner.pilot",
     "pilot_people": "planner.first_round",
 }
-"""Names that an import does not need, and their modules; each is loaded when it is first asked for."""
+"""Public names and their modules. Each is loaded when it is first asked for, so an import is fast."""
 
 
 _SUBJECTS = {
@@ -124,6 +153,23 @@ __getattr__ = loaded_later(__name__, _LATER, _SUBJECTS)
 def __dir__() -> list[str]:
     """The names to import from here, those that are loaded later too."""
     return sorted({*__all__, *_SUBJECTS, "__all__", "__doc__", "__version__"})
+
+
+class _Package(ModuleType):
+    """The package. Its name ``estimate`` is the function; the import system would set the folder."""
+
+    @property
+    def estimate(self) -> Any:
+        from .estimate import estimate
+
+        return estimate
+
+    @estimate.setter
+    def estimate(self, folder: ModuleType) -> None:
+        """Keep the function."""
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 __all__ = [

@@ -12,7 +12,8 @@ import pytest
 from rich.progress import Progress
 
 from keyveil import Plan, Schema
-from keyveil.cli.output import HowFar, duration
+from keyveil.cli.output import duration
+from keyveil.cli.terminal_progress import HowFar
 
 
 @pytest.fixture

@@ -8,17 +8,19 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
 from ..foundation.coins import Coins, Stream, address
 from ..foundation.errors import ChannelError
-from .honest_limits import HonestLimits, MarkTotal
 from .one_hot_bits import OneHotBits
 from .proof import Proof
-from .report_choices import ReportChoices
+
+if TYPE_CHECKING:
+    from .honest_limits import HonestLimits, MarkTotal
+    from .report_choices import ReportChoices
 
 MOST_OUTPUTS = 4096
 """Maximum number of outputs for a tally with one cell per output, which keeps the exact likelihood."""
@@ -241,6 +243,8 @@ class Channel(ABC):
         share of at most ``share``. The default takes the least and the largest over all states,
         whatever the share. A shape may count other events than marked cells, or have no limits (None).
         """
+        from .honest_limits import HonestLimits
+
         law = self.expected()[:, : self.cells]
         return HonestLimits.of(counts, law.min(axis=0), law.max(axis=0))
 
@@ -308,6 +312,8 @@ class Channel(ABC):
 
         By default a report of a channel with many cells marks any set of them.
         """
+        from .report_choices import ReportChoices
+
         if self.one_cell:
             return ReportChoices(self.possible.reshape(max(self.seeds, 1), -1).astype(np.float64))
         return ReportChoices(None, self.cells, size=self.fixed_marks)

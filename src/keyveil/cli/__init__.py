@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
 def main() -> None:
     """Run the command; every refusal is one line and an exit code that means something."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # imports make many objects and no garbage
     try:
         from .command import run
+
+        sys.exit(run(sys.argv[1:]))
     except ImportError as error:
         if (error.name or "").split(".")[0] not in {"click", "rich"}:
             raise
         print("keyveil: the command needs: pip install 'keyveil[cli]'", file=sys.stderr)
         sys.exit(1)
-    sys.exit(run(sys.argv[1:]))

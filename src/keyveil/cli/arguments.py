@@ -12,8 +12,6 @@ import click
 from ..foundation.errors import PlanError
 from ..foundation.exact import decimal
 from ..people.schema import Schema
-from ..people.tables.delimiters import is_number
-from .key_files import schema_of_file
 
 MOST = 10**15
 """Largest accepted number of people or keys."""
@@ -36,10 +34,14 @@ def read_schema(keys: str, ends: str | None, notes: list[str]) -> Schema:
 
     One line for each assumption is appended to ``notes``.
     """
+    from ..people.tables.delimiters import is_number
+
     usual = read_range(RANGE if ends is None else ends)
     if is_number(keys) and isfinite(float(keys)):
         schema, takes_usual = Schema.of(read_count(keys, "the number of keys"), *usual), True
     else:
+        from .key_files import schema_of_file
+
         schema, takes_usual = schema_of_file(keys, usual, notes)
     if ends is None and takes_usual:
         notes.append(NO_RANGE)

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from ..estimate.decoding import decoding_of
 from ..foundation.errors import PlanError
 from ..foundation.exact import rounded_up, text, total
 from ..foundation.files import named_content
@@ -29,6 +28,8 @@ def mechanisms(keys: int, machine: bool) -> None:
 
     The defaults in the JSON are for values from -1 to 1, the default --range of plan.
     """
+    from ..estimate.decoding import decoding_of
+
     rows: list[dict[str, Any]] = []
     for name, kind in REGISTRY.items():
         used = max(min(keys, kind.most_keys), kind.fewest_keys)

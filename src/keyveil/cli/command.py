@@ -49,7 +49,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "Perturb each person's record in TABLE (CSV, JSON lines, Parquet, Arrow) into one report.",
         ),
         "tally": (
-            "estimate_command",
+            "tally_command",
             "Count REPORTS (files of reports, folders of them, or tallies) into one tally.",
         ),
         "estimate": (

@@ -39,15 +39,16 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def engine_of(name: str, processes: int | None, master: str | None) -> Engine:
     """The engine that the options name."""
-    from ..plan.engines import LocalPool, SparkEngine
-    from ..plan.engines.spark_engine import spark_session
-
     if name == "local":
+        from ..plan.engines.local_pool import LocalPool
+
         if master is not None:
             raise KeyveilError("--master is for --engine spark")
         return LocalPool(processes)
     if processes is not None:
         raise KeyveilError("--processes is for --engine local; Spark has its own settings")
+    from ..plan.engines.spark_engine import SparkEngine, spark_session
+
     session = spark_session(master)
     session.sparkContext.setLogLevel("ERROR")
     return SparkEngine(session)

@@ -10,10 +10,6 @@ from math import isfinite
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
-from rich.table import Table
-from rich.text import Text
 
 as_json = click.option("--json", "machine", is_flag=True, help="Print JSON.")
 
@@ -55,6 +51,9 @@ def print_rows(headings: Sequence[str], rows: Sequence[Sequence[Any]], machine: 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
     """Print a table under a title; columns of numbers are right-aligned."""
+    from rich.console import Console
+    from rich.table import Table
+
     if title:
         click.echo(title)
     table = Table(box=None, pad_edge=False)
@@ -88,23 +87,6 @@ def _figure(cell: str) -> bool:
     return not cell or cell[:1] in "-+.0123456789[?" or cell in ("unbounded", "unknown")
 
 
-class HowFar(ProgressColumn):
-    """How much is done, of how much, and the time that is left: "2 of 8 plans, about 12 s left"."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
-
-    def render(self, task: Task) -> Text:
-        if not task.completed:
-            return Text("")
-        done, left = f"{task.completed:,.0f}", task.time_remaining
-        if task.total is not None:
-            done = f"{done} of {task.total:,.0f}"
-        time = f", about {duration(left)} left" if left else ""
-        return Text(f"{done} {self.unit}{time}")
-
-
 def duration(seconds: float) -> str:
     """A rounded length of time: "12 s", "3 min", "2 h"."""
     for length, unit in ((3600, "h"), (60, "min")):
@@ -119,18 +101,10 @@ def progress(label: str, unit: str = "") -> Iterator[Any]:
 
     ``unit`` names what is counted. The bar is gone when all is done.
     """
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        HowFar(unit),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
-    with bar:
-        task = bar.add_task(label, total=None)
+    if not sys.stderr.isatty():
+        yield lambda done, total=None: None
+        return
+    from .terminal_progress import terminal_progress
 
-        def on_progress(done: int, total: int | None = None) -> None:
-            bar.update(task, completed=done, total=total)
-
+    with terminal_progress(label, unit) as on_progress:
         yield on_progress

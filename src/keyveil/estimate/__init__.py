@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..foundation.arrays import Integers
 from ..foundation.errors import PlanError, ReportError, nearest
-from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands
+from ..foundation.lazy_names import loaded_later
 from .decoding import Estimator, decoding_of
-from .estimator import ArrayEstimator, bands_from
-from .projection import STEPS, within_range
 
 if TYPE_CHECKING:
+    from ..foundation.arrays import Integers
     from ..plan.plan import Plan
     from ..plan.tally import Tally
+    from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands
 
+__getattr__ = loaded_later(
+    __name__, dict.fromkeys(("Answers", "Band", "Estimate", "KeyAnswer", "KeyBands"), "answer")
+)
 
 DEFAULT = "best"
 """Name of the estimator of answers that are asked for without one, for every plan that has it."""
@@ -95,6 +97,8 @@ def estimate(
     Without the name of an ``estimator`` the default of the plan is used, and answers lie within their
     range. ``after`` names steps of post-processing.
     """
+    from .projection import STEPS, within_range
+
     tally.belongs_to(plan)
     answers = estimator_named(plan, estimator)(plan, tally, level)
     for step in after:
@@ -115,6 +119,8 @@ def bands(plan: Plan, counts: Integers, estimator: str | None = None, level: flo
 
     An estimator of single tallies is called once per tally.
     """
+    from .estimator import ArrayEstimator, bands_from
+
     if np.shape(counts)[-1:] != (plan.layout.cells,):
         raise ReportError(f"counts of this plan have {plan.layout.cells} cells along their last axis")
     chosen = estimator_named(plan, estimator)

@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
 from ..foundation.errors import PlanError
-from ..plan.plan import Plan
-from ..plan.tally import Tally
-from .answer import Answers
 
 if TYPE_CHECKING:
     from ..foundation.arrays import Floats, Integers
     from ..people.prior import Prior
+    from ..plan.plan import Plan
+    from ..plan.tally import Tally
+    from .answer import Answers
     from .forecast.predicted_error import Forecast, SizeForecast, ValueForecast
     from .linear import Moments
     from .side import SizeAnswer, ValueAnswer
     from .together.joint import Evidence
 
-Estimator = Callable[[Plan, Tally, float], Answers]
+Estimator = Callable[["Plan", "Tally", float], "Answers"]
 """Answers from a plan, a tally and the level of the intervals."""
+
+_PLACES = {"least_squares": "linear", "likelihood": "likelihood"}
+"""Modules of the estimators that many mechanisms have, by name."""
+
+
+class NamedEstimators(Mapping[str, Estimator]):
+    """Estimators that many mechanisms have, by name; each is loaded when it is first asked for.
+
+    Making plans and counting reports need none of them.
+    """
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __getitem__(self, name: str) -> Estimator:
+        if name not in self._names:
+            raise KeyError(name)
+        found: Estimator = getattr(import_module(f".{_PLACES[name]}", __package__), name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 class Decoding:

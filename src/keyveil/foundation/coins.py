@@ -21,14 +21,18 @@ coins at all: ``fresh_bytes`` asks the operating system.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from hashlib import blake2b, sha256
+from typing import TYPE_CHECKING
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from .arrays import Bits, Words
 from .errors import CoinsError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
 
 WORDS_PER_BLOCK = 4
 _GENERATOR = 0x20000000
@@ -79,6 +83,15 @@ def _digest(person: Person) -> bytes:
     if not -(1 << 63) <= number < 1 << 63:
         raise CoinsError("a person's number must fit in 64 bits with its sign")
     return number.to_bytes(8, "little", signed=True) + bytes(4)
+
+
+@cache
+def _aes() -> Callable[[bytes], CipherContext]:
+    """An encryptor of single AES blocks by its key. It is loaded when the first word is drawn."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    mode = modes.ECB()
+    return lambda key: Cipher(algorithms.AES(key), mode).encryptor()
 
 
 class Coins:
@@ -151,15 +164,16 @@ class Coins:
         return self._current_key(), 0
 
     def _cipher(self) -> CipherContext:
-        return Cipher(algorithms.AES(self._current_key()), modes.ECB()).encryptor()
+        return _aes()(self._current_key())
 
     def words(self, person: Person, first: int, count: int) -> Words:
         """``count`` words of one person's stream, from word ``first`` on."""
         start = first // WORDS_PER_BLOCK
         stop = -(-(first + count) // WORDS_PER_BLOCK)
-        blocks = self.blocks(address([person]), start, stop - start)[0]
+        digest = _digest(person)
+        plain = b"".join([digest + number.to_bytes(4, "little") for number in range(start, stop)])
         offset = first - start * WORDS_PER_BLOCK
-        return blocks[offset : offset + count]
+        return np.frombuffer(self._cipher().update(plain), "<u4")[offset : offset + count]
 
     def blocks(self, addresses: Words, start: int, count: int) -> Words:
         """Words ``4 * start .. 4 * (start + count)`` of many people's streams, one row each."""
@@ -267,6 +281,9 @@ class _Later(Coins):
 
     def blocks(self, addresses: Words, start: int, count: int) -> Words:
         return self._parent.blocks(addresses, start + self._skipped, count)
+
+    def words(self, person: Person, first: int, count: int) -> Words:
+        return self._parent.words(person, first + self._skipped * WORDS_PER_BLOCK, count)
 
     def fill(self, addresses: Words, count: int, plain: Words, room: Bits) -> Words:
         words = self.blocks(addresses, 0, count)

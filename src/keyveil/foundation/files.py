@@ -25,13 +25,18 @@ _MASK = os.umask(0o077)
 os.umask(_MASK)
 
 
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+"""How a file is opened that must not exist yet."""
+
+
 @contextmanager
 def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """A file that appears under its name, complete and on disk, only if the block succeeds."""
-    import tempfile  # an import of the package does not need it
+    from .coins import fresh_bytes
 
+    name = path.parent / f".{path.name[:32]}.{fresh_bytes(8).hex()}"
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
+        handle = os.open(name, _NEW, 0o600)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     try:

@@ -13,13 +13,11 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Table
-from ..estimate.likelihood import likelihood
-from ..estimate.linear import least_squares
 from ..foundation.arrays import WORD
 from ..foundation.exact import most_lies
 from ..people.schema import Schema
 from ..people.views import Views
-from .mechanism import Draft, Mechanism
+from .mechanism import Draft, Mechanism, NamedEstimators
 
 
 class BiSample(Mechanism):
@@ -30,7 +28,7 @@ class BiSample(Mechanism):
     source = "Sun et al., DASFAA 2020"
     speaks_of = "one key, drawn at random: absent, low or high"
     bits = "log2 d + 2"
-    estimators = {"least_squares": least_squares, "likelihood": likelihood}
+    estimators = NamedEstimators("least_squares", "likelihood")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         half = WORD // 2

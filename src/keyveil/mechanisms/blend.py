@@ -17,11 +17,9 @@ from typing import Any
 from ..channel import Channel, Symmetric
 from ..channel.design.patterns import table_of
 from ..channel.design.value_channels import LARGEST
-from ..estimate.likelihood import likelihood
-from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.views import Views
-from .mechanism import Draft, Mechanism, Parameter
+from .mechanism import Draft, Mechanism, NamedEstimators, Parameter
 
 ABSENT, LOW, HIGH = 1, 2, 4
 """Patterns of a single state, as sets of bits."""
@@ -35,7 +33,7 @@ class Blend(Mechanism):
     speaks_of = "one key, drawn at random: absent, low or high"
     bits = "log2 d + log2 6"
     parameters = {"share": Parameter("0.5", "0", "1", "0 is kvue, 1 is bisample")}
-    estimators = {"least_squares": least_squares, "likelihood": likelihood}
+    estimators = NamedEstimators("least_squares", "likelihood")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         views = Views.singles(len(schema.keys))

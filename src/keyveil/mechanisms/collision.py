@@ -22,13 +22,12 @@ from typing import Any, ClassVar
 from ..channel import CoCo, Collision
 from ..channel.shapes.collision_channel import best_small
 from ..channel.shapes.hash import MOST_CELLS
-from ..estimate.linear import least_squares
 from ..foundation.errors import PlanError
 from ..people.schema import Schema
 from ..people.views import Views
 from ..plan.encoding import MOST_CAP as MOST_CAP
 from .encodings.item_set import ItemSet
-from .mechanism import Draft, Mechanism, Parameter
+from .mechanism import Draft, Mechanism, NamedEstimators, Parameter
 
 SALT = 0x5EED0002
 """Salt of the hashes."""
@@ -52,7 +51,7 @@ class Sets(Mechanism):
     """A collision over the items of a record."""
 
     encoding: ClassVar[ItemSet]
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
     bits = "log2 pool + log2 cells"
 
     def best(self, held: int, epsilon: Decimal) -> int:

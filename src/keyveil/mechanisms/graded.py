@@ -12,11 +12,9 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Symmetric
-from ..estimate.likelihood import likelihood
-from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.views import Views
-from .mechanism import Draft, Mechanism, Parameter
+from .mechanism import Draft, Mechanism, NamedEstimators, Parameter
 
 
 class Graded(Mechanism):
@@ -27,7 +25,7 @@ class Graded(Mechanism):
     speaks_of = "one key, drawn at random: not held, or its value's level"
     bits = "log2 d + log2 (levels + 1)"
     parameters = {"levels": Parameter(3, 2, 9, "number of levels that values are rounded to; 2 is kvue")}
-    estimators = {"least_squares": least_squares, "likelihood": likelihood}
+    estimators = NamedEstimators("least_squares", "likelihood")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         levels, views = chosen["levels"], Views.singles(len(schema.keys))

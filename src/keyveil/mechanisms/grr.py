@@ -12,10 +12,9 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Symmetric
-from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.views import Views
-from .mechanism import Draft, Mechanism
+from .mechanism import Draft, Mechanism, NamedEstimators
 
 
 class GRR(Mechanism):
@@ -28,7 +27,7 @@ class GRR(Mechanism):
     answers = ("frequency",)
     note = "the share of drawn keys: the frequency only where everyone holds at most one key"
     bits = "log2 (d + 1)"
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys = len(schema.keys)

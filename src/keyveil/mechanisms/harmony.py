@@ -11,12 +11,11 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Table
-from ..estimate.linear import least_squares
 from ..foundation.arrays import WORD
 from ..foundation.exact import most_lies
 from ..people.schema import Schema
 from ..people.views import Views
-from .mechanism import Draft, Mechanism
+from .mechanism import Draft, Mechanism, NamedEstimators
 
 
 class Harmony(Mechanism):
@@ -29,7 +28,7 @@ class Harmony(Mechanism):
     answers = ("mass",)
     note = "frequency times mean (an absent key counts as 0), not the mean among holders"
     bits = "log2 d + 1"
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         lie = most_lies(1, epsilon)

@@ -12,11 +12,9 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Symmetric
-from ..estimate.likelihood import likelihood
-from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.views import Views
-from .mechanism import Draft, Mechanism
+from .mechanism import Draft, Mechanism, NamedEstimators
 
 
 class KVUE(Mechanism):
@@ -27,7 +25,7 @@ class KVUE(Mechanism):
     source = "Sun et al. 2019, Sec. IV-B"
     speaks_of = "one key, drawn at random: absent, low or high"
     bits = "log2 d + log2 3"
-    estimators = {"least_squares": least_squares, "likelihood": likelihood}
+    estimators = NamedEstimators("least_squares", "likelihood")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         views = Views.singles(len(schema.keys))

@@ -13,10 +13,9 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Halfspace
-from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.views import Views
-from .mechanism import Draft, Mechanism
+from .mechanism import Draft, Mechanism, NamedEstimators
 
 
 class MeanEst(Mechanism):
@@ -29,7 +28,7 @@ class MeanEst(Mechanism):
     answers = ("mass",)
     note = "frequency times mean (an absent key counts as 0), not the mean among holders"
     bits = "d"
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys = len(schema.keys)

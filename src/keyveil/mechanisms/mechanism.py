@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..estimate.decoding import Decoding, Estimator
+from ..estimate.decoding import Decoding, Estimator, NamedEstimators
 from ..plan.recipe import (
     CALIBRATIONS,
     Choice,
@@ -26,6 +26,7 @@ __all__ = [
     "Draft",
     "Estimator",
     "Mechanism",
+    "NamedEstimators",
     "Parameter",
     "Text",
     "fitted",

@@ -13,12 +13,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ..channel.design.value_channels import LEVELS, channel_for
-from ..estimate.likelihood import likelihood
-from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.views import Views
 from .designed import DESIGN, design_of, designed_forecast, designed_moments
-from .mechanism import Choice, Draft, Mechanism
+from .mechanism import Choice, Draft, Mechanism, NamedEstimators
 
 if TYPE_CHECKING:
     from ..estimate.forecast.predicted_error import Forecast
@@ -39,7 +37,7 @@ class Optimal(Mechanism):
         **DESIGN,
         "solve": Choice("no", ("no", "yes"), "no: the nearest tabled design; yes: solve this one"),
     }
-    estimators = {"least_squares": least_squares, "likelihood": likelihood}
+    estimators = NamedEstimators("least_squares", "likelihood")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         channel = channel_for(epsilon, design_of(chosen), chosen["solve"] == "yes")

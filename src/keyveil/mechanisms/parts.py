@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..estimate.combined_parts import answering, combined_moments, part_evidence
 from ..estimate.forecast.combined_forecast import combined_forecast
-from ..estimate.linear import least_squares
 from ..foundation.arrays import Integers
 from ..foundation.errors import PlanError
 from ..people.scale import DOCUMENT, ExactScale
@@ -33,7 +32,7 @@ from ..plan.plan import Plan
 from ..plan.plan_parts import MOST_PARTS, PlanPart, flattened_channels, share_text, weights_of
 from ..plan.recipe import Text, written
 from ..plan.registry import mechanism_named, parse_mechanism
-from .mechanism import Draft, Mechanism
+from .mechanism import Draft, Mechanism, NamedEstimators
 
 if TYPE_CHECKING:
     from ..estimate.forecast.predicted_error import Forecast
@@ -76,7 +75,7 @@ class Parts(Mechanism):
     parameters = {
         "parts": PartsText("kvue/sign@0.1", "mechanisms joined by '/', each with '@' and its share")
     }
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
 
     def __init__(self, plan: Plan | None = None) -> None:
         """The mechanism; for one plan, with the answers and notes of its parts."""

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.views import Views
 from .kvoh import flipped_bits
-from .mechanism import Draft, Mechanism
+from .mechanism import Draft, Mechanism, NamedEstimators
 
 
 class Rappor(Mechanism):
@@ -29,7 +28,7 @@ class Rappor(Mechanism):
     answers = ("frequency",)
     note = "the share of drawn keys: the frequency only where everyone holds at most one key"
     bits = "d"
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys = len(schema.keys)

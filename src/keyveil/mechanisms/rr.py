@@ -11,11 +11,9 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Symmetric
-from ..estimate.likelihood import likelihood
-from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.views import Views
-from .mechanism import Draft, Mechanism
+from .mechanism import Draft, Mechanism, NamedEstimators
 
 
 class RR(Mechanism):
@@ -28,7 +26,7 @@ class RR(Mechanism):
     answers = ("frequency",)
     note = "frequency only: values are not asked"
     bits = "log2 d + 1"
-    estimators = {"least_squares": least_squares, "likelihood": likelihood}
+    estimators = NamedEstimators("least_squares", "likelihood")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         views = Views.singles(len(schema.keys))

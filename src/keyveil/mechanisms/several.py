@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..channel import Channel, Symmetric
 from ..channel.design.value_channels import Design, channel_for, is_tabled
-from ..estimate.linear import least_squares
 from ..foundation.errors import PlanError
 from ..people.schema import Schema
 from .designed import DESIGN, cyclic_views, design_of, designed_forecast, designed_moments
-from .mechanism import Choice, Draft, Mechanism, Parameter
+from .mechanism import Choice, Draft, Mechanism, NamedEstimators, Parameter
 
 if TYPE_CHECKING:
     from ..estimate.forecast.predicted_error import Forecast
@@ -47,7 +46,7 @@ class Several(Mechanism):
         "channel": _CHANNEL,
         **DESIGN,
     }
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
     fewest_keys = 2
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:

@@ -14,13 +14,12 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Hash, Table
-from ..estimate.linear import least_squares
 from ..foundation.arrays import WORD
 from ..foundation.errors import PlanError
 from ..foundation.exact import most_lies
 from ..people.schema import Schema
 from ..people.views import Views
-from .mechanism import Draft, Mechanism, Parameter
+from .mechanism import Draft, Mechanism, NamedEstimators, Parameter
 
 SALT = 0x5EED0001
 """Salt of the hashes."""
@@ -39,7 +38,7 @@ class SHist(Mechanism):
     parameters = {
         "rows": Parameter(0, 0, 1 << 21, "rows of the public matrix, a power of two; 0 means enough")
     }
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys = len(schema.keys)

@@ -13,11 +13,10 @@ from decimal import Decimal
 from typing import Any
 
 from ..channel import Symmetric
-from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.views import Views
 from .encodings.any_value import AnyValue
-from .mechanism import Draft, Mechanism
+from .mechanism import Draft, Mechanism, NamedEstimators
 
 
 class Sign(Mechanism):
@@ -29,7 +28,7 @@ class Sign(Mechanism):
     answers = ()
     note = "a side question: it answers no single key; side_information reads it"
     bits = "log2 3"
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         whole = Views.whole(len(schema.keys))

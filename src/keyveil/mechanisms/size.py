@@ -15,13 +15,12 @@ from typing import Any
 
 from ..channel import Channel, Subset, Symmetric
 from ..channel.law import MOST_OUTPUTS
-from ..estimate.linear import least_squares
 from ..people.schema import Schema
 from ..people.size_buckets import bucket_of
 from ..people.views import Views
 from .collision import MOST_CAP
 from .encodings.set_size import SetSize
-from .mechanism import Draft, Mechanism
+from .mechanism import Draft, Mechanism, NamedEstimators
 
 
 class Size(Mechanism):
@@ -33,7 +32,7 @@ class Size(Mechanism):
     answers = ()
     note = "a side question: it answers no single key; side_information reads it"
     bits = "log2 of the sets of buckets"
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys = len(schema.keys)

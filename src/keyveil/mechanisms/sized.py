@@ -25,7 +25,6 @@ import numpy as np
 from ..channel import Channel, Symmetric
 from ..channel.design.view_channels import best_subset
 from ..estimate.forecast.predicted_error import Mixed
-from ..estimate.linear import least_squares
 from ..estimate.projection import onto_simplex
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
@@ -38,7 +37,7 @@ from ..plan.plan import Plan
 from ..plan.registry import mechanism_named
 from .collision import MOST_CAP
 from .encodings.set_size import SetSize, one_report
-from .mechanism import Choice, Draft, Mechanism, Parameter, with_parameters
+from .mechanism import Choice, Draft, Mechanism, NamedEstimators, Parameter, with_parameters
 from .rounds import parent_fault
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class Sized(Mechanism):
         "quantile": Parameter("0.9", "0.01", "1", "share of people who hold no more keys than the cap"),
         "share": Parameter("0.1", "0.001", "0.9", "share of all people who are asked for sizes"),
     }
-    estimators = {"least_squares": least_squares}
+    estimators = NamedEstimators("least_squares")
 
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         keys = len(schema.keys)

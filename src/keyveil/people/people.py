@@ -31,6 +31,13 @@ class People:
     def __repr__(self) -> str:
         return f"People({len(self)})"
 
+    @property
+    def row_owners(self) -> Integers:
+        """The person of each row, by number."""
+        if len(self) == 1:  # on a device, where each call of NumPy counts
+            return np.zeros(len(self.keys), np.int64)
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
     def __getitem__(self, rows: slice) -> People:
         first, last, step = rows.indices(len(self))
         if step != 1:

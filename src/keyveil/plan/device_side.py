@@ -24,6 +24,8 @@ AT_ONCE = 1 << 18
 """Number of people whose reports are in memory at a time."""
 AT_FIRST = 128
 """Words of one report that are computed at once; of more words, most are not needed."""
+_NO_ADDRESS = np.zeros((1, 4), np.uint32)
+"""One person's address where the stream is known already."""
 
 
 class DeviceSide(PlanDocument):
@@ -54,7 +56,7 @@ class DeviceSide(PlanDocument):
         own = Coins.secure() if coins is None else coins.for_reports(self.hash)
         few = self.most_words if self.most_words <= AT_FIRST else 0
         stream = Stream.of(own, 0 if person is None else person, few)
-        people = People.one(held, np.zeros((1, 4), np.uint32))
+        people = People.one(held, _NO_ADDRESS)
         views, outputs = self.perturb(people, stream)
         return Report(self.hash, self.packing.cells(int(views[0]), outputs[0]))
 
@@ -131,7 +133,7 @@ class DeviceSide(PlanDocument):
     def draw(self, picked: np.ndarray, states: np.ndarray, stream: Stream) -> np.ndarray:
         """Each state through the channel of its view: output cells, or rows of marks."""
         if self.channel_of is None:
-            return self.channels[0].draw(states, stream.skip(self.channel_start(0)))
+            return self.channels[0].draw(states, stream.skip(self._first_start))
         channel_of = np.array(self.channel_of)
         used = channel_of[picked]
         width = max(channel.cells for channel in self.channels)
@@ -156,6 +158,11 @@ class DeviceSide(PlanDocument):
         taken = 1 + self.encoding.words(self.schema, len(self.views.keys[view]), self.cap)
         align = self.view_channels[view].align
         return -(-taken // align) * align
+
+    @cached_property
+    def _first_start(self) -> int:
+        """Where the words of a plan's only channel begin."""
+        return self.channel_start(0)
 
     @cached_property
     def most_words(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,9 +13,11 @@ from ...foundation.arrays import WORD, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most, most_lies
-from ..honest_limits import HonestLimits
 from ..law import FastDraw, IntegerChannel, as_states, nan_where_biased, thresholds
 from ..proof import Proof
+
+if TYPE_CHECKING:
+    from ..honest_limits import HonestLimits
 
 MOST_STATES = 1 << 20
 MOST_COMPARED = 1 << 12
@@ -145,10 +147,21 @@ class Symmetric(IntegerChannel):
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
         """Below ``keep`` the state itself; above, walk round the circle by the lie's own slices."""
         word = stream.words(0, 1)[:, 0].astype(np.int64)
-        over = word - self.keep
         heavy = self.rest * (self.lie + 1)
+        if len(word) == 1:  # on a device: the same in Python's own numbers
+            return np.array([self._drawn(int(states[0]), int(word[0]), heavy)])
+        over = word - self.keep
         steps = np.where(over < heavy, over // (self.lie + 1), self.rest + (over - heavy) // self.lie)
         return (as_states(states) + np.where(over < 0, 0, steps + 1)) % self.states
+
+    def _drawn(self, state: int, word: int, heavy: int) -> int:
+        """The output of one state for one word; ``heavy`` words belong to the slices of lie + 1."""
+        over = word - self.keep
+        if over < 0:
+            return state
+        if over < heavy:
+            return (state + over // (self.lie + 1) + 1) % self.states
+        return (state + self.rest + (over - heavy) // self.lie + 1) % self.states
 
     @property
     def mean_lie(self) -> float:
@@ -161,6 +174,8 @@ class Symmetric(IntegerChannel):
         return (self.lie + bool(self.rest)) / WORD
 
     def limits(self, counts: Floats, share: float = 1.0) -> HonestLimits | None:
+        from ..honest_limits import HonestLimits
+
         most = self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)
         return HonestLimits.of(counts, self.lie / WORD, most, np.arange(self.states))
 
@@ -180,6 +195,8 @@ class Symmetric(IntegerChannel):
         return np.eye(size) / (self.keep / WORD - self.mean_lie)
 
     def group_limits(self, counts: Floats, share: float, size: int) -> HonestLimits | None:
+        from ..honest_limits import HonestLimits
+
         most = size * self.most_lie + share * max(self.keep / WORD - self.most_lie, 0.0)
         return HonestLimits.of(counts.reshape(-1, size).sum(axis=1), size * self.lie / WORD, most)
 

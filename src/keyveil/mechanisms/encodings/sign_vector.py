@@ -54,7 +54,7 @@ class SignVector(Encoding, StateDecoding):
     ) -> Bits:
         words = stream.words(0, len(schema.keys))
         signs = (words < np.uint32(WORD // 2)).astype(np.uint8)
-        who = np.repeat(np.arange(len(people)), np.diff(people.starts))
+        who = people.row_owners
         drawn = words[who, people.keys]
         signs[who, people.keys] = schema.rounded(people.keys, people.values, drawn) - 1
         return signs

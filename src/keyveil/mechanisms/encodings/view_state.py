@@ -61,7 +61,7 @@ class ViewState(Encoding, StateDecoding):
         stream: Stream,
         cap: int = 0,
     ) -> Integers:
-        who = np.repeat(np.arange(len(people)), np.diff(people.starts))
+        who = people.row_owners
         if len(views) == 1:
             return _encode_whole(schema, views, people, who, stream)
         base = schema.levels + 1

@@ -7,7 +7,23 @@ of ``frames``, ``text_tables`` and ``delimiters``. ``row_order`` cuts tables tha
 ``table_writer`` writes a table.
 """
 
-from .table_reader import key_counts, people_of, read_people
-from .wide_tables import wide_keys, wide_people
+from typing import TYPE_CHECKING
+
+from ...foundation.lazy_names import loaded_later
+
+if TYPE_CHECKING:
+    from .table_reader import key_counts, people_of, read_people
+    from .wide_tables import wide_keys, wide_people
+
+__getattr__ = loaded_later(
+    __name__,
+    {
+        "key_counts": "table_reader",
+        "people_of": "table_reader",
+        "read_people": "table_reader",
+        "wide_keys": "wide_tables",
+        "wide_people": "wide_tables",
+    },
+)
 
 __all__ = ["key_counts", "people_of", "read_people", "wide_keys", "wide_people"]

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...foundation.errors import KeyveilError, TableError, nearest
 from ...foundation.key_names import key_name
+from .arrow_library import arrow as arrow
 from .delimiters import DELIMITERS
 
 BATCH = 1 << 16
@@ -29,14 +29,6 @@ NOT_UTF_8 = "{} is not UTF-8 text; save it as UTF-8"
 
 Batch = Any
 """A ``pyarrow.RecordBatch``. Pyarrow has no types and is imported at first use."""
-
-
-def arrow(part: str = "") -> Any:
-    """Import pyarrow, or one of its modules, at first use."""
-    try:
-        return import_module(f"pyarrow.{part}" if part else "pyarrow")
-    except ImportError:
-        raise TableError("reading tables needs pyarrow: pip install 'keyveil[data]'") from None
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,27 @@ it. ``counting`` and ``privatising`` are the two jobs on files; ``report_segment
 ``table_segments`` cut files into segments. ``spark_frames`` is for data that Spark itself reads.
 """
 
-from .engine import Engine
-from .local_pool import LocalPool
-from .privatising import Privatised, privatise_files
-from .report_files import tally_files
-from .spark_engine import SparkEngine
+from typing import TYPE_CHECKING
+
+from ...foundation.lazy_names import loaded_later
+
+if TYPE_CHECKING:
+    from .engine import Engine
+    from .local_pool import LocalPool
+    from .privatising import Privatised, privatise_files
+    from .report_files import tally_files
+    from .spark_engine import SparkEngine
+
+__getattr__ = loaded_later(
+    __name__,
+    {
+        "Engine": "engine",
+        "LocalPool": "local_pool",
+        "Privatised": "privatising",
+        "SparkEngine": "spark_engine",
+        "privatise_files": "privatising",
+        "tally_files": "report_files",
+    },
+)
 
 __all__ = ["Engine", "LocalPool", "Privatised", "SparkEngine", "privatise_files", "tally_files"]

@@ -6,15 +6,15 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...foundation.errors import KeyveilError
 from .engine import Engine, Progress, R, S
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 AHEAD = 2
 """Number of segments per worker that are worked on or wait for their turn, so memory stays flat."""
@@ -55,6 +55,8 @@ class LocalPool(Engine):
         if workers <= 1:
             yield from map(work, segments)
             return
+        from concurrent.futures.process import BrokenProcessPool
+
         with _pool(work, workers) as pool:
             waiting: deque[Future[Any]] = deque()
             try:
@@ -80,6 +82,9 @@ def _processors() -> int:
 
 
 def _pool(work: object, workers: int) -> Executor:
+    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+    from multiprocessing import get_context
+
     if getattr(work, "in_threads", False):
         return ThreadPoolExecutor(workers)
     if sys.platform == "win32":

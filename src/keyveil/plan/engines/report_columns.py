@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...foundation.errors import ReportError
-from ...people.tables.frames import arrow
+from ...people.tables.arrow_library import arrow
 from ..packing import Packing
 from ..report import Reports
 

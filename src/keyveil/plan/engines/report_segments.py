@@ -11,7 +11,7 @@ from typing import Any
 
 from ...foundation.errors import ReportError
 from ...foundation.files import named, starts_with
-from ...people.tables.frames import arrow
+from ...people.tables.arrow_library import arrow
 from ..plan import Plan
 from ..report import Reports, check_plan_name
 from ..report_file import MAGIC, block_places, read_blocks, reading

@@ -51,6 +51,7 @@ def process_cost(words: Sequence[str]) -> tuple[float, str]:
     """Processor time in seconds of a new process with its children, and its output."""
     before = getrusage(RUSAGE_CHILDREN)
     environment = {**os.environ, **ONE_THREAD}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     after = getrusage(RUSAGE_CHILDREN)
     if done.returncode:
