@@ -23,11 +23,13 @@ from . import (
     scale,
     speed,
     start,
+    tallies,
 )
 
 BENCHMARKS = {
     "speed": speed.run,
     "rates": rates.run,
+    "tallies": tallies.run,
     "peers": peers.run,
     "start": start.run,
     "coverage": coverage.run,

@@ -12,11 +12,12 @@ import subprocess
 from time import thread_time
 from unittest.mock import patch
 
-from keyveil import Coins, People, Plan, Reports, Schema, Tally
+from keyveil import Coins, People, Plan, Schema
 
 from .rates import one_each
 from .speed import HERE, peer_python
 from .table import Outcome, Table, rows, times
+from .tallies import decoding_plan, decoding_time, people_of
 
 AIM, AIM_DECODED = 100, 1_000
 
@@ -48,7 +49,8 @@ def run(quick: bool) -> Outcome:
     note = (
         f"Aim: {AIM} x the fastest package, {AIM_DECODED} x for decoding. keyveil privatises a batch of "
         "people who hold one key each, with secure words; packages are called for each person. "
-        "Decoding: pure-ldp's OLH, and collision, which is tallied and estimated for 100,000 reports."
+        "Decoding: pure-ldp's OLH, and collision with the larger pool of the table above, which is "
+        "tallied and estimated for 100,000 reports."
     )
     return Outcome("peers", (Table(title, columns, rows(lines), note),), {"found": found}, tuple(missed))
 
@@ -57,7 +59,7 @@ def _own(row: str) -> float:
     """Seconds of a person in keyveil for a row of the table."""
     states = int(row.split()[-2].replace(",", ""))
     if row.startswith("hash"):
-        return _decoded(states)
+        return decoding_time(decoding_plan(), people_of("Zipf"))
     name = "rappor" if row.startswith("unary") else "grr"
     keys = states if name == "rappor" else states - 1
     plan, people, coins = Plan.of(Schema.of(keys), name, 1), one_each(keys), Coins.secure()
@@ -71,17 +73,4 @@ def _best(plan: Plan, people: People, coins: Coins) -> float:
         start = thread_time()
         plan.privatise(people, coins)
         best = min(best, (thread_time() - start) / len(people))
-    return best
-
-
-def _decoded(items: int) -> float:
-    """Seconds of a report until the frequencies of all items are estimated."""
-    plan = Plan.of(Schema.of(items), "collision", 1, cap=1)
-    reports = plan.privatise(one_each(items)[:100_000], Coins.secure())
-    assert isinstance(reports, Reports)
-    best = float("inf")
-    for _ in range(2):
-        start = thread_time()
-        Tally(plan).add(reports).estimate(estimator="least_squares")
-        best = min(best, (thread_time() - start) / len(reports))
     return best
