@@ -78,8 +78,8 @@ def run(quick: bool) -> Outcome:
         "it by hand, and tuned with narrow types; otherwise keyveil's plain form. Words: the time that "
         "AES-256 takes for the words of the report, made at the rate of the compiled loops if the "
         f"processor has the instructions ({kvue.word_time * 1e9:.2f} ns for four words), else "
-        f"OpenSSL's; as a share of the time. k-RR must reach {WORDS_AIM:.0%}. Of bits only the words of the "
-        "first twelve planes count, because they decide most of them.",
+        f"OpenSSL's; as a share of the time. k-RR must reach {WORDS_AIM:.0%}. Of bits only the words of "
+        "the first twelve planes count, because they decide most of them.",
     )
     return Outcome("rates", (shown,), figures, tuple(missed))
 
