@@ -15,6 +15,9 @@ from diffprivlib.mechanisms import Binary  # type: ignore[import-not-found]
 from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Client  # type: ignore[import-not-found]
 from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Client  # type: ignore[import-not-found]
 from pure_ldp.frequency_oracles.direct_encoding import DEClient  # type: ignore[import-not-found]
+from pure_ldp.frequency_oracles.hadamard_response import (  # type: ignore[import-not-found]
+    HadamardResponseClient,
+)
 from pure_ldp.frequency_oracles.local_hashing import (  # type: ignore[import-not-found]
     LHClient,
     LHServer,
@@ -34,6 +37,8 @@ def forms() -> Iterator[tuple[str, str, Callable[[int], object], int]]:
         yield row, "multi-freq-ldpy", lambda state, k=states: GRR_Client(state, k, 1.0), states
         keep = odds / (odds + states - 1)
         yield row, "OpenDP", dp.m.make_randomized_response([*range(states)], prob=keep), states
+    response = HadamardResponseClient(1.0, 9, None, lambda item: item)
+    yield "Hadamard response, 9 states", "pure-ldp", response.privatise, 9
     coin = Binary(epsilon=1.0, value0="0", value1="1")
     yield "randomised response, 2 states", "diffprivlib", lambda state: coin.randomise(str(state)), 2
     yield "randomised response, 2 states", "OpenDP", _two_states(), 2

@@ -60,6 +60,9 @@ def _own(row: str) -> float:
     states = int(row.split()[-2].replace(",", ""))
     if row.startswith("hash"):
         return decoding_time(decoding_plan(), people_of("Zipf"))
+    if row.startswith("Hadamard"):  # a view of two keys has nine states
+        plan = Plan.of(Schema.of(2), "pairs", 1, channel="hadamard")
+        return _best(plan, one_each(2), Coins.secure())
     name = "rappor" if row.startswith("unary") else "grr"
     keys = states if name == "rappor" else states - 1
     plan, people, coins = Plan.of(Schema.of(keys), name, 1), one_each(keys), Coins.secure()

@@ -94,9 +94,9 @@ def _forms() -> Iterator[tuple[str, Plan, People, tuple[Plain, ...]]]:
     for name in ("kvue", *AIMS, "pckv_grr", "coefficients", "optimal", "kvoh"):
         given = {"queries": queries} if name == "workload" else {}
         plan = Plan.of(schema, name, 1, **given)
-        yield name, plan, people, (_plainly(plan),)
+        yield name, plan, people, (plainly(plan),)
     plan = Plan.of(Schema.of(8), "ioh", 1)
-    yield "ioh, 8 keys", plan, _dense(8, 0.4), (_plainly(plan),)
+    yield "ioh, 8 keys", plan, _dense(8, 0.4), (plainly(plan),)
     for states in STATES:
         plan = Plan.of(Schema.of(states - 1), "grr", 1)
         both = tuple(_by_hand_k_rr(states, plan, tuned) for tuned in (False, True))
@@ -123,7 +123,7 @@ def _dense(keys: int, share: float) -> People:
     return People(address(np.arange(count)), starts, key, draw.uniform(-1, 1, len(key)))
 
 
-def _plainly(plan: Plan) -> Plain:
+def plainly(plan: Plan) -> Plain:
     """The plain form of the batch path, with words from PCG64."""
     words = plan.most_words
 

@@ -143,12 +143,14 @@ class Symmetric(IntegerChannel):
         return draw
 
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
-        """Below ``keep`` the state itself; above, walk round the circle by the lie's own slices."""
-        word = stream.words(0, 1)[:, 0].astype(np.int64)
-        over = word - self.keep
-        heavy = self.rest * (self.lie + 1)
-        steps = np.where(over < heavy, over // (self.lie + 1), self.rest + (over - heavy) // self.lie)
-        return (as_states(states) + np.where(over < 0, 0, steps + 1)) % self.states
+        """Below ``keep`` the state itself; above, walk round the circle by the lie's own slices.
+
+        The first ``rest`` slices have ``lie + 1`` words and the others ``lie``, so the larger of two
+        quotients is the number of the slice; both are negative below ``keep``.
+        """
+        over = stream.words(0, 1)[:, 0].astype(np.int64) - self.keep
+        slices = np.maximum(over // (self.lie + 1), (over - self.rest) // self.lie)
+        return (as_states(states) + np.maximum(slices + 1, 0)) % self.states
 
     @property
     def mean_lie(self) -> float:

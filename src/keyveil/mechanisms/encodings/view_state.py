@@ -61,7 +61,7 @@ class ViewState(Encoding, StateDecoding):
         stream: Stream,
         cap: int = 0,
     ) -> Integers:
-        who = np.repeat(np.arange(len(people)), np.diff(people.starts))
+        who = np.repeat(np.arange(len(people)), people.starts[1:] - people.starts[:-1])
         if len(views) == 1:
             return _encode_whole(schema, views, people, who, stream)
         base = schema.levels + 1
@@ -69,7 +69,7 @@ class ViewState(Encoding, StateDecoding):
         for place in range(views.key_table.shape[1]):
             digits = np.zeros(len(people), np.int64)
             key = views.key_table[picked, place]
-            rows = np.flatnonzero(people.keys == key[who])
+            rows = (people.keys == key[who]).nonzero()[0]
             at = who[rows]
             words = stream.words(place, 1)[at, 0]
             digits[at] = schema.rounded(people.keys[rows], people.values[rows], words)
