@@ -11,6 +11,7 @@ from pathlib import Path
 from time import perf_counter
 
 from . import (
+    answers,
     browser,
     collector,
     coverage,
@@ -23,11 +24,14 @@ from . import (
     scale,
     speed,
     start,
+    tallies,
 )
 
 BENCHMARKS = {
     "speed": speed.run,
     "rates": rates.run,
+    "tallies": tallies.run,
+    "answers": answers.run,
     "peers": peers.run,
     "start": start.run,
     "coverage": coverage.run,

@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from time import thread_time
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from keyveil import Coins, People, Plan, Schema
+from keyveil.channel import Symbols
 from keyveil.channel.law import random_stream
+from keyveil.foundation.block_source import BlockSource
 from keyveil.foundation.coins import WORDS_PER_BLOCK, address
+from keyveil.foundation.compiled import compiled
 
 from .speed import KEYS, population
 from .table import Outcome, Table, rows, times
@@ -23,6 +27,10 @@ from .table import Outcome, Table, rows, times
 FAST = {"KEYVEIL_FAST": "1"}
 KVUE_PEOPLE = 200_000
 STATES = (3, 100, 300, 6_561)
+WORD_PEOPLE = 1 << 14
+"""People whose words are made to measure the rate: they stay in the cache."""
+WORDS_AIM = 0.4
+"""The least share of the rate of its words that k-RR reaches."""
 QUERIES = "mean({0} | {1}); mean({2} | {3}); frequency({4} | !{5})"
 AIMS = {
     "pairs": 1 / 0.28,
@@ -56,6 +64,8 @@ def run(quick: bool) -> Outcome:
             if least is not None and ratio < least:
                 missed.append(f"{name}: {ratio:.1f} x plain NumPy, aim {least} x")
             share = one["words"] / one["seconds"]
+            if name.startswith("k-RR") and share < WORDS_AIM:
+                missed.append(f"{name}: {share:.0%} of the rate of its words, aim {WORDS_AIM:.0%}")
             aims = f"1/{aim:.3g}" if aim else (f"{least} x NumPy" if least else "")
             tuned = times(one["tuned"]) if "over" in name else ""
             cost = f"{share:.0%}", f"{one['seconds'] * 1e9:,.0f}"
@@ -66,8 +76,10 @@ def run(quick: bool) -> Outcome:
         rows(lines),
         "NumPy is the same task in plain vectorised NumPy with PCG64: for k-RR and unary as one writes "
         "it by hand, and tuned with narrow types; otherwise keyveil's plain form. Words: the time that "
-        "AES-256 takes for all words of the report, as a share of keyveil's time; bits are decided by "
-        "a part of their words, and only that part is computed.",
+        "AES-256 takes for the words of the report, made at the rate of the compiled loops if the "
+        f"processor has the instructions ({kvue.word_time * 1e9:.2f} ns for four words), else "
+        f"OpenSSL's; as a share of the time. k-RR must reach {WORDS_AIM:.0%}. Of bits only the words of "
+        "the first twelve planes count, because they decide most of them.",
     )
     return Outcome("rates", (shown,), figures, tuple(missed))
 
@@ -82,9 +94,9 @@ def _forms() -> Iterator[tuple[str, Plan, People, tuple[Plain, ...]]]:
     for name in ("kvue", *AIMS, "pckv_grr", "coefficients", "optimal", "kvoh"):
         given = {"queries": queries} if name == "workload" else {}
         plan = Plan.of(schema, name, 1, **given)
-        yield name, plan, people, (_plainly(plan),)
+        yield name, plan, people, (plainly(plan),)
     plan = Plan.of(Schema.of(8), "ioh", 1)
-    yield "ioh, 8 keys", plan, _dense(8, 0.4), (_plainly(plan),)
+    yield "ioh, 8 keys", plan, _dense(8, 0.4), (plainly(plan),)
     for states in STATES:
         plan = Plan.of(Schema.of(states - 1), "grr", 1)
         both = tuple(_by_hand_k_rr(states, plan, tuned) for tuned in (False, True))
@@ -111,7 +123,7 @@ def _dense(keys: int, share: float) -> People:
     return People(address(np.arange(count)), starts, key, draw.uniform(-1, 1, len(key)))
 
 
-def _plainly(plan: Plan) -> Plain:
+def plainly(plan: Plan) -> Plain:
     """The plain form of the batch path, with words from PCG64."""
     words = plan.most_words
 
@@ -148,6 +160,15 @@ def _by_hand_unary(bits: int, plan: Plan, tuned: bool) -> Plain:
     return draw
 
 
+def _blocks(plan: Plan) -> int:
+    """The blocks of words that decide most reports: of bits in planes, the first twelve planes."""
+    channel: Any = plan.channels[0]
+    if plan.layout.one_cell or len(plan.channels) > 1 or not isinstance(channel, Symbols):
+        return -(-plan.most_words // WORDS_PER_BLOCK)
+    whole, last = divmod(channel.positions, 32)
+    return -(-plan.channel_start(0) // WORDS_PER_BLOCK) + 3 * whole + -(-12 * last // 128)
+
+
 class _Kvue:
     """Measures plans in turns with KVUE."""
 
@@ -155,11 +176,13 @@ class _Kvue:
         self.people, self.coins = population(KVUE_PEOPLE)[0], Coins.secure()
         self.plan = Plan.of(Schema.of(KEYS), "kvue", 1)
         self.rng = np.random.Generator(np.random.PCG64())
-        self.word_time = self._best({"": self._words}, 5)[""] / (1 << 16)
+        loops: Any = compiled()
+        self.source = BlockSource(self.coins, loops)
+        self.room, self.none = np.empty(16 * WORD_PEOPLE + 15, np.uint8), np.empty((0, 1, 4), np.uint32)
+        self.word_time = self._best({"": self._words}, 99)[""] / WORD_PEOPLE
 
     def _words(self) -> None:
-        room, none = np.empty((1 << 20) + 15, np.uint8), np.empty((0, 1, 4), np.uint32)
-        self.coins.fill(self.people.addresses[: 1 << 16], 1, none, room)
+        self.source.fill(self.people.addresses[:WORD_PEOPLE], 1, self.none, self.room)
 
     def measured(
         self, plan: Plan, people: People, plain: tuple[Plain, ...], seconds: float
@@ -181,7 +204,7 @@ class _Kvue:
             5,
         )
         own = taken["ours"] / len(many)
-        words = self.word_time * -(-plan.most_words // WORDS_PER_BLOCK)
+        words = self.word_time * _blocks(plan)
         return {
             "seconds": own,
             "kvue": own / (taken["kvue"] / len(self.people)),

@@ -145,23 +145,23 @@ class Symmetric(IntegerChannel):
         return draw
 
     def draw(self, states: np.ndarray, stream: Stream) -> Integers:
-        """Below ``keep`` the state itself; above, walk round the circle by the lie's own slices."""
-        word = stream.words(0, 1)[:, 0].astype(np.int64)
-        heavy = self.rest * (self.lie + 1)
-        if len(word) == 1:  # on a device: the same in Python's own numbers
-            return np.array([self._drawn(int(states[0]), int(word[0]), heavy)])
-        over = word - self.keep
-        steps = np.where(over < heavy, over // (self.lie + 1), self.rest + (over - heavy) // self.lie)
-        return (as_states(states) + np.where(over < 0, 0, steps + 1)) % self.states
+        """Below ``keep`` the state itself; above, walk round the circle by the lie's own slices.
 
-    def _drawn(self, state: int, word: int, heavy: int) -> int:
-        """The output of one state for one word; ``heavy`` words belong to the slices of lie + 1."""
+        The first ``rest`` slices have ``lie + 1`` words and the others ``lie``, so the larger of two
+        quotients is the number of the slice; both are negative below ``keep``.
+        """
+        word = stream.words(0, 1)[:, 0].astype(np.int64)
+        if len(word) == 1:  # on a device: the same in Python's own numbers
+            return np.array([self._drawn(int(states[0]), int(word[0]))])
         over = word - self.keep
-        if over < 0:
-            return state
-        if over < heavy:
-            return (state + over // (self.lie + 1) + 1) % self.states
-        return (state + self.rest + (over - heavy) // self.lie + 1) % self.states
+        slices = np.maximum(over // (self.lie + 1), (over - self.rest) // self.lie)
+        return (as_states(states) + np.maximum(slices + 1, 0)) % self.states
+
+    def _drawn(self, state: int, word: int) -> int:
+        """The output of one state for one word."""
+        over = word - self.keep
+        steps = max(over // (self.lie + 1), (over - self.rest) // self.lie) + 1
+        return (state + max(steps, 0)) % self.states
 
     @property
     def mean_lie(self) -> float:

@@ -27,12 +27,12 @@ from ..caution import with_one_more
 from ..forecast.predicted_error import Forecast, StatedTruth
 from ..linear import Moments
 from .collision_matrix import (
-    blocks,
     core_share,
     core_size,
     other_cells,
     undoing,
 )
+from .named_keys import named_cells
 from .padded_items import ENDS, TURN
 from .pool_error import MOST_KEYS, pair_variance, paired, pool_error, second_order, undo_collisions
 
@@ -52,13 +52,7 @@ def pool_moments(plan: Plan, counts: Integers) -> Moments:
         raise PlanError("this estimator is for plans that speak of sets of items")
     channel, keys = pool_of(plan.channels[0]), len(plan.schema.keys)
     rows = np.asarray(counts).reshape(-1, plan.layout.cells)
-    named, same = np.empty((len(rows), keys, 2)), np.zeros((len(rows), keys))
-    meetings = np.zeros(keys)
-    for of, cells, (cell, key) in blocks(channel, keys):
-        meetings[of] = np.bincount(key, minlength=of.stop - of.start)
-        for number, row in enumerate(rows[:, 1:]):
-            named[number, of] = row[cells].sum(axis=0)
-            same[number, of] = np.bincount(key, row[cell], of.stop - of.start)
+    named, same, meetings = named_cells(channel, keys, rows)
     n = rows[:, 0].astype(np.float64)
     values, spread = _raw(channel, named, same, meetings, n)
     both = np.arange(2)

@@ -1,7 +1,7 @@
 """Column sums of packed bits: sixteen rows are added bit by bit before anything is spread.
 
-A carry-save adder makes of three bits their sum and their carry, for 512 columns at once. Fifteen of them
-add sixteen rows to counters of four bits, and what they carry counts sixteen.
+A carry-save adder makes of three bits their sum and their carry, for 512 columns at once. Fifteen of
+them add sixteen rows to counters of four bits, and what they carry counts sixteen.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def sum_bits(rows: Any, sums: Any) -> None:
     while (done + U(ROWS - 1)) * width + lines * U(LINE) <= U(len(flat)):
         for line in range(lines):
             _add_sixteen(flat, done * width + line * U(LINE), width, flat_parts, line)
-            first = line * U(LINE)
-            own = counted[first : min(first + U(LINE), width)]
+            at = line * U(LINE)
+            own = counted[at : min(at + U(LINE), width)]
             carried = parts[line, 4]
             for c in range(U(len(own))):
                 own[c] += _spread(carried[c])
@@ -106,8 +106,8 @@ def sum_bits(rows: Any, sums: Any) -> None:
         for c in range(width):
             counted[c] = _spread(parts[c // U(LINE), bit, c % U(LINE)])
         _flush(counted, 1 << bit, sums)
-    for first in range(done, people, U(255)):
-        for r in range(first, min(people, first + U(255))):
+    for start in range(done, people, U(255)):
+        for r in range(start, min(people, start + U(255))):
             row = rows[r]
             for c in range(width):
                 counted[c] += _spread(row[c])

@@ -141,9 +141,19 @@ def name_collision(
         base = _mixed(W(seed ^ U(salt)))
         for i in range(U(counts[p])):
             own_words[i] = _word(base, items[p, i])
-        for i in range(U(counts[p])):
-            cell = (U(own_words[i]) * U(small)) >> U(32)
-            marks[cell >> U(6)] |= U(1) << (cell & U(63))
+        if 64 < small <= 128:  # two words in registers: marks in memory would wait for each other
+            first, second = U(0), U(0)
+            for i in range(U(counts[p])):
+                cell = (U(own_words[i]) * U(small)) >> U(32)
+                bit, beyond = U(1) << (cell & U(63)), none - (cell >> U(6))
+                first |= bit & ~beyond
+                second |= bit & beyond
+            marks[U(0)] = first
+            marks[U(1)] = second
+        else:
+            for i in range(U(counts[p])):
+                cell = (U(own_words[i]) * U(small)) >> U(32)
+                marks[cell >> U(6)] |= U(1) << (cell & U(63))
         count = U(0)
         for j in range(U(len(marks))):
             count += set_bits(marks[j])

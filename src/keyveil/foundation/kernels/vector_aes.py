@@ -81,25 +81,33 @@ def encrypt_tile(typing: Any, plain: Any, start: Any, schedule: Any, out: Any, t
     return types.void(plain, types.uint64, schedule, out, types.uint64), build
 
 
+def _numbered(context: Any, builder: Any, signature: Any, values: Any, blocks: int) -> list[Any]:
+    """The addresses of ``TILE`` streams with the numbers of some blocks, four in a register.
+
+    ``values`` begin with the addresses, the place of the first and the number of the first block.
+    """
+    counter, nothing = builder.trunc(values[2], I32), ir.Constant(FOUR, [0] * TILE)
+    spread = ir.Constant(FOUR, [3 if lane % 4 == 3 else TILE for lane in range(TILE)])
+    states = []
+    for block in range(blocks):
+        own = builder.add(counter, ir.Constant(I32, block))
+        more = builder.insert_element(nothing, own, ir.Constant(I32, 3))
+        more = builder.shuffle_vector(more, nothing, spread)
+        for row in range(TILE // 4):
+            index = builder.add(values[1], ir.Constant(I64, TILE * row))
+            at = place_of(context, builder, signature.args[0], values[0], index, FOUR)
+            moved = builder.add(builder.load(at, align=4), more)
+            states.append(builder.bitcast(moved, _EIGHT))
+    return states
+
+
 def _tile_of_words(blocks: int) -> Any:
     @_inline
     def words_of_tile(
         typing: Any, plain: Any, start: Any, number: Any, schedule: Any, out: Any, to: Any
     ) -> Any:
         def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            kinds, states = signature.args, []
-            counter = builder.trunc(values[2], I32)
-            nothing = ir.Constant(FOUR, [0] * TILE)
-            spread = [3 if lane % 4 == 3 else TILE for lane in range(TILE)]
-            for block in range(blocks):
-                own = builder.add(counter, ir.Constant(I32, block))
-                more = builder.insert_element(nothing, own, ir.Constant(I32, 3))
-                more = builder.shuffle_vector(more, nothing, ir.Constant(FOUR, spread))
-                for row in range(TILE // 4):
-                    index = builder.add(values[1], ir.Constant(I64, TILE * row))
-                    at = place_of(context, builder, kinds[0], values[0], index, FOUR)
-                    moved = builder.add(builder.load(at, align=4), more)
-                    states.append(builder.bitcast(moved, _EIGHT))
+            kinds, states = signature.args, _numbered(context, builder, signature, values, blocks)
             states = _encrypted(context, builder, kinds[3], values[3], states)
             for block in range(blocks):
                 rows = [builder.bitcast(s, FOUR) for s in states[4 * block : 4 * block + 4]]
@@ -140,40 +148,64 @@ def expand_key(key: Any, schedule: Any) -> None:
         schedule[i] = np.uint32(schedule[i - 8]) ^ word
 
 
+def _tile_of_blocks(blocks: int) -> Any:
+    @_inline
+    def blocks_of_tile(
+        typing: Any, plain: Any, start: Any, number: Any, schedule: Any, out: Any, to: Any, apart: Any
+    ) -> Any:
+        def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            kinds, states = signature.args, _numbered(context, builder, signature, values, blocks)
+            states = _encrypted(context, builder, kinds[3], values[3], states)
+            for place, state in enumerate(states):
+                block, row = divmod(place, TILE // 4)
+                words = builder.bitcast(state, FOUR)
+                for lane in range(4):
+                    stream = ir.Constant(I64, 4 * row + lane)
+                    at = builder.add(values[5], builder.mul(stream, values[6]))
+                    at = builder.add(at, ir.Constant(I64, 4 * block))
+                    own = ir.Constant(BLOCK, [4 * lane + word for word in range(4)])
+                    own = builder.shuffle_vector(words, words, own)
+                    builder.store(
+                        own, place_of(context, builder, kinds[4], values[4], at, BLOCK), align=4
+                    )
+            return context.get_dummy_value()
+
+        number_kind = types.uint64
+        kinds = plain, number_kind, number_kind, schedule, out, number_kind, number_kind
+        return types.void(*kinds), build
+
+    return blocks_of_tile
+
+
+_blocks_of_one = _tile_of_blocks(1)
+"""Block ``number`` of ``TILE`` streams, those of a stream ``apart`` words from the next one's."""
+_blocks_of_two = _tile_of_blocks(2)
+"""The same for two blocks, one after the other."""
+
+
 @jit
 def encrypt_streams(addresses: Any, first: int, count: int, schedule: Any, out: Any) -> None:
-    """Blocks ``first .. first + count`` of the streams at ``addresses`` (people, 4) into flat ``out``.
-
-    Addresses are copied for many blocks at a time, which have long been in memory when they are read.
-    """
-    blocks, most = U(len(addresses) * count), U(256)
-    size = max(most // U(count), U(1)) * U(count)
-    copies, last = np.empty(2 * size + 2 * TILE, np.uint64), np.empty(4 * TILE, np.uint32)
-    own, plain, flat = (
-        addresses.reshape(-1).view(np.uint64),
-        copies.view(np.uint32),
-        addresses.reshape(-1),
-    )
-    direct = count == 1 and first == 0
-    for start in range(U(0), blocks, size):
-        some = min(size, blocks - start)
-        if not direct:
-            at = U(0)
-            for person in range(start // U(count), (start + some) // U(count)):
-                low, high = own[U(2) * person], own[U(2) * person + U(1)] + (U(first) << U(32))
-                for number in range(U(count)):
-                    copies[at] = low
-                    copies[at + U(1)] = high + (number << U(32))
-                    at += U(2)
-        whole = some & ~U(TILE - 1)
-        for i in range(U(0), whole, U(TILE)):
-            if direct:
-                encrypt_tile(flat, U(4) * (start + i), schedule, out, U(4) * (start + i))
-            else:
-                encrypt_tile(plain, U(4) * i, schedule, out, U(4) * (start + i))
-        if whole < some:
-            for i in range(U(2) * (some - whole) if direct else U(0)):
-                copies[U(2) * whole + i] = own[U(2) * (start + whole) + i]
-            encrypt_tile(plain, U(4) * whole, schedule, last, U(0))
-            for i in range(U(4) * (some - whole)):
-                out[U(4) * (start + whole) + i] = last[i]
+    """Blocks ``first .. first + count`` of the streams at ``addresses``, one stream after the other."""
+    flat, people, apart = addresses.reshape(-1), U(len(addresses)), U(4) * U(count)
+    whole, begin = people & ~U(TILE - 1), U(first)
+    for p in range(U(0), whole, U(TILE)):
+        if first == 0 and count == 1:
+            encrypt_tile(flat, U(4) * p, schedule, out, U(4) * p)
+            continue
+        done = U(0)
+        while done + U(1) < U(count):
+            to = p * apart + U(4) * done
+            _blocks_of_two(flat, U(4) * p, begin + done, schedule, out, to, apart)
+            done += U(2)
+        if done < U(count):
+            to = p * apart + U(4) * done
+            _blocks_of_one(flat, U(4) * p, begin + done, schedule, out, to, apart)
+    if whole == people:
+        return
+    plain, last = np.zeros(4 * TILE, np.uint32), np.empty(4 * TILE, np.uint32)
+    plain[: U(4) * (people - whole)] = flat[U(4) * whole :]
+    for number in range(U(count)):
+        _blocks_of_one(plain, U(0), begin + number, schedule, last, U(0), U(4))
+        for p in range(whole, people):
+            for word in range(U(4)):
+                out[p * apart + U(4) * number + word] = last[U(4) * (p - whole) + word]

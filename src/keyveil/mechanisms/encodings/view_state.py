@@ -69,7 +69,7 @@ class ViewState(Encoding, StateDecoding):
         for place in range(views.key_table.shape[1]):
             digits = np.zeros(len(people), np.int64)
             key = views.key_table[picked, place]
-            rows = np.flatnonzero(people.keys == key[who])
+            rows = (people.keys == key[who]).nonzero()[0]
             at = who[rows]
             words = stream.words(place, 1)[at, 0]
             digits[at] = schema.rounded(people.keys[rows], people.values[rows], words)
