@@ -14,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 
 from keyveil import Coins, People, Plan, Schema
-from keyveil.channel.law import random_stream
+from keyveil.channel.law_arrays import random_stream
 from keyveil.foundation.coins import WORDS_PER_BLOCK, address
 
 from .speed import KEYS, population

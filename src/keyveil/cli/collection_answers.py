@@ -25,7 +25,7 @@ def read_over_http(url: str, name: str, number: int | None, token: str | None) -
     need()
     import httpx
 
-    from ..service.client.client_core import checked_url
+    from ..service.client.service_url import checked_url
     from ..service.collector.store.collection import checked_name
 
     path = f"{checked_url(url)}/v1/collections/{checked_name(name)}"

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..estimate import DEFAULT, default_estimator
-from ..estimate.forecast.key_forecast import forecast
-from ..estimate.forecast.predicted_error import Errors
 from ..estimate.shrink.shrinkage import FEWEST
 from ..foundation.arrays import Floats
 from ..foundation.errors import ChannelError, PlanError
@@ -21,9 +19,9 @@ from ..people.beliefs import Beliefs
 from ..people.prior import Prior
 from ..people.scale import Scale
 from ..plan.plan import Plan
-from .final_choice import default_errors
+from .final_choice import EstimatorErrors, KnownErrors, penalised_errors
 from .helpful_fact import OFF
-from .key_scores import KeyScores, cap_penalty, key_scores
+from .key_scores import KeyScores, key_scores
 from .options import Option, cost_among, scored
 from .tight_plans import kept_plan
 
@@ -33,29 +31,39 @@ GAIN = 1.05
 """The factor by which the predicted score must fall, because predictions are not more exact."""
 BELIEF_SHARE = 0.25
 """The share of the usual number of draws under each of several beliefs."""
+ALL_DRAWS = 1.0
+"""The share of draws if there is one prior."""
 SIDE = "sign"
 """The mechanism of the side question."""
 
 
-def with_side_part(options: Sequence[Option], people: int, ask: str, prior: Prior) -> tuple[Option, ...]:
+def with_side_part(
+    options: Sequence[Option], people: int, ask: str, prior: Prior, known: KnownErrors | None = None
+) -> tuple[Option, ...]:
     """The options, best first, after a plan of parts: the first option with a side part, if it pays.
 
     Its predicted mean must gain by itself: fewer people cannot improve frequencies, and a gain there is
-    chance.
+    chance. ``known`` are errors that the choice has simulated already.
     """
     chosen = options[0]
     if not may_gain(chosen.plan, ask):
         return tuple(options)
     kvue = kept_plan(chosen.plan.schema, "kvue", chosen.plan.promised, {})
-    base = _errors(kvue, people, prior)
-    plain = base if chosen.plan == kvue else _errors(chosen.plan, people, prior)
+    known = {} if known is None else known
 
-    def score(errors: Errors) -> float:
+    def errors_of(plan: Plan) -> EstimatorErrors:
+        if (plan.hash, ALL_DRAWS) not in known:
+            known[plan.hash, ALL_DRAWS] = penalised_errors(plan, people, prior)
+        return known[plan.hash, ALL_DRAWS]
+
+    base, plain = errors_of(kvue), errors_of(chosen.plan)
+
+    def score(errors: EstimatorErrors) -> float:
         return scored(ask, errors.frequency / base.frequency, errors.mean / base.mean)
 
     tried = []
     for plan in _with_shares(chosen.plan):
-        scores, errors = key_scores(plan, people, prior), _errors(plan, people, prior)
+        scores, errors = key_scores(plan, people, prior), errors_of(plan)
         if scores is not None and GAIN * errors.mean <= plain.mean:
             total = chosen.score * score(errors) / score(plain)
             tried.append(Option(plan, *scores.raw, total, scores.people_factors[ask], DEFAULT))
@@ -111,7 +119,7 @@ class SideComparison:
     def __init__(self, plan: Plan, people: int, ask: str, priors: Sequence[Prior]) -> None:
         self._plan, self._people, self._ask, self._priors = plan, people, ask, priors
         self._kvue = kept_plan(plan.schema, "kvue", plan.promised, {})
-        self._base: dict[int, Errors] = {}
+        self._base: dict[int, EstimatorErrors] = {}
         self._plain: dict[int, float] = {}
 
     def ratios(self, plan: Plan, before: Floats, *, safe: bool) -> Floats | None:
@@ -123,8 +131,8 @@ class SideComparison:
         ratios = np.empty(len(before))
         for belief in np.argsort(-before, kind="stable").tolist():
             places = range(belief, len(self._priors), len(before))
-            each = np.array([self._ratio(plan, place) for place in places])
-            ratios[belief] = np.exp(np.log(each).mean())
+            ratios_there = np.array([self._ratio(plan, place) for place in places])
+            ratios[belief] = np.exp(np.log(ratios_there).mean())
             if safe and before[belief] * ratios[belief] > before.max():
                 return None
         return ratios
@@ -137,10 +145,10 @@ class SideComparison:
             self._plain[place] = self._score(plain, place)
         return self._score(self._errors(plan, place), place) / self._plain[place]
 
-    def _errors(self, plan: Plan, place: int) -> Errors:
-        return _errors(plan, self._people, self._priors[place], BELIEF_SHARE)
+    def _errors(self, plan: Plan, place: int) -> EstimatorErrors:
+        return penalised_errors(plan, self._people, self._priors[place], BELIEF_SHARE)
 
-    def _score(self, errors: Errors, place: int) -> float:
+    def _score(self, errors: EstimatorErrors, place: int) -> float:
         base = self._base[place]
         return scored(self._ask, errors.frequency / base.frequency, errors.mean / base.mean)
 
@@ -186,14 +194,3 @@ def _with_shares(plan: Plan) -> Iterator[Plan]:
                 yield Plan.of_document(plan.schema, "parts", plan.promised, plan.calibrate, listed)
     except (PlanError, ChannelError):
         return
-
-
-def _errors(plan: Plan, people: int, prior: Prior, share: float = 1.0) -> Errors:
-    """The predicted errors of the default answers, with the penalty for a cap.
-
-    ``share`` is the part of the usual number of draws to make.
-    """
-    predicted = forecast(plan, people, prior)
-    errors = default_errors(plan, predicted, people, share)
-    penalty = float(prior.weight @ cap_penalty(prior, predicted))
-    return Errors(errors.frequency + penalty, errors.mean)

@@ -14,7 +14,8 @@ from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most, most_lies
 from ..honest_limits import HonestLimits
-from ..law import FastDraw, IntegerChannel, as_states, nan_where_biased, thresholds
+from ..law import FastDraw, IntegerChannel
+from ..law_arrays import as_states, nan_where_biased, thresholds
 from ..proof import Proof
 
 MOST_STATES = 1 << 20
