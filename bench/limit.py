@@ -21,7 +21,8 @@ from keyveil.channel.design.patterns import decoder_at, intervals, least_error
 from keyveil.channel.design.value_channels import SHARES, Design, channel_for
 from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.mechanisms.blend import blended
-from keyveil.people.prior import Prior, value_law
+from keyveil.people.prior import Prior
+from keyveil.people.prior_laws import value_law
 
 PAGE = Path(__file__).parents[1] / "docs" / "limit.md"
 EPSILONS = ("0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "2.5", "3", "4", "5", "6")

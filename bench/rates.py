@@ -16,7 +16,7 @@ import numpy as np
 
 from keyveil import Coins, People, Plan, Schema
 from keyveil.channel import Symbols
-from keyveil.channel.law import random_stream
+from keyveil.channel.law_arrays import random_stream
 from keyveil.foundation.block_source import BlockSource
 from keyveil.foundation.coins import WORDS_PER_BLOCK, address
 from keyveil.foundation.compiled import compiled

@@ -202,8 +202,8 @@ def test_frameworks_are_named_in_their_own_corner():
         "starlette": {"collector"},
         "uvicorn": {"collector"},
         "msgspec": {"collector"},
-        "apsw": {"sqlite.py", "backup.py", "restore.py", "sent_ids.py"},
-        "psycopg": {"postgres.py", "postgres_connection.py"},
+        "apsw": {"sqlite.py", "sqlite_files.py", "backup.py", "restore.py", "sent_ids.py"},
+        "psycopg": {"postgres.py", "postgres_ids.py", "postgres_connection.py"},
         "pyspark": {"engines"},
         "httpx": {"client", "relay.py", "upstream.py", "collection_answers.py"},
     }

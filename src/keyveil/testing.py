@@ -23,7 +23,8 @@ import numpy as np
 from scipy import stats
 
 from .channel import Channel, Proof
-from .channel.law import MOST_WRITTEN, as_laws
+from .channel.law import MOST_WRITTEN
+from .channel.law_arrays import as_laws
 from .channel.shapes.seed_pool import pool_of
 from .estimate import estimate
 from .estimate.decoding import decoding_of

@@ -34,7 +34,7 @@ from keyveil.foundation.files import locked, open_lock
 from keyveil.mechanisms import REGISTRY
 from keyveil.people.prior import Prior
 from keyveil.service.client import Ledger
-from keyveil.service.collector.store.sqlite import lock_beside
+from keyveil.service.collector.store.sqlite_files import lock_beside
 
 SCHEMA = Schema.of(["Fries", "Pepsi"], 1, 5)
 PLAN = Plan.of(SCHEMA, "kvue", 1)

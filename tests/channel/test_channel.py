@@ -32,7 +32,7 @@ from keyveil.channel import (
 )
 from keyveil.channel.report_choices import ReportChoices
 from keyveil.channel.shapes.hash import hashed, mixed
-from keyveil.channel.shapes.symbols import unplane
+from keyveil.channel.shapes.symbol_planes import unplane
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.exact import at_most
 from keyveil.mechanisms.kvoh import flipped_bits

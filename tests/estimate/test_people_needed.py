@@ -11,7 +11,7 @@ from keyveil.estimate.forecast.query_forecast import MANY, expected_tally
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.estimate.together.people_needed import people_needed
 from keyveil.estimate.together.query import Query
-from keyveil.people.prior import independent_law
+from keyveil.people.prior_laws import independent_law
 
 PLAN = Plan.of(Schema.of(["a", "b", "c"], 1, 5), "pairs", 1)
 

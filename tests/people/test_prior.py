@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil import People, PlanError, Schema
-from keyveil.people.prior import GRID, Prior, value_law
+from keyveil.people.prior import Prior
+from keyveil.people.prior_laws import GRID, value_law
 
 
 @given(st.floats(-0.95, 0.95), st.floats(0.03, 0.9))

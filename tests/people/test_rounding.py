@@ -8,7 +8,7 @@ import pytest
 from keyveil import People, Schema
 from keyveil.foundation.arrays import WORD
 from keyveil.people.population import Population
-from keyveil.people.prior import GRID
+from keyveil.people.prior_laws import GRID
 from keyveil.people.rounding import rounding
 
 LEVELS = range(1, 10)

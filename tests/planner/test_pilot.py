@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, estimate
 from keyveil.estimate.forecast import by_draws
 from keyveil.mechanisms.sized import noise_of, shares_of
-from keyveil.people.prior import Prior, beta_binomial
+from keyveil.people.prior import Prior
+from keyveil.people.prior_laws import beta_binomial
 from keyveil.people.size_buckets import bucket_of
 from keyveil.people.size_guesses import AVERAGES, guesses_for
 from keyveil.people.synthetic import pckv_uniform

@@ -23,7 +23,8 @@ from keyveil.estimate.forecast.normal_law import clipped
 from keyveil.estimate.forecast.pair_forecast import forecast_pairs
 from keyveil.estimate.forecast.predicted_error import Forecast
 from keyveil.mechanisms import REGISTRY
-from keyveil.people.prior import Prior, value_law
+from keyveil.people.prior import Prior
+from keyveil.people.prior_laws import value_law
 from keyveil.people.synthetic import tied
 from keyveil.planner.conditional_choice import FAR, choose_conditional_plan
 from keyveil.planner.curves import curves
@@ -43,7 +44,7 @@ EPSILONS = ("0.2", "1", "3")
 
 def one_kind(keys: int, frequency: float, mean: float, spread: float = 0.4) -> Prior:
     """All keys alike."""
-    from keyveil.people.prior import value_law
+    from keyveil.people.prior_laws import value_law
 
     sizes = np.ones(1)
     for _ in range(keys):

@@ -7,7 +7,7 @@ import re
 import pytest
 from desk import PLAN, Desk, fresh
 
-from keyveil.service.client.client_core import is_loopback
+from keyveil.service.client.service_url import is_loopback
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.engine.service import Service
 from keyveil.service.collector.http.access import FORWARDED, require

@@ -36,8 +36,9 @@ from keyveil import AsyncClient, BudgetError, Client, Coins, CoinsError, Plan, P
 from keyveil.cli import ledger_command as ledger_command
 from keyveil.foundation.exact import rounded_down, rounded_up
 from keyveil.service.client import ClientError, Ledger
-from keyveil.service.client.client_core import EPOCHS, FINAL, LATER, Patience, Response, judge
+from keyveil.service.client.client_core import EPOCHS, Patience
 from keyveil.service.client.device import DeviceCoins
+from keyveil.service.client.verdict import FINAL, LATER, Response, judge
 from keyveil.service.collector.process.problems import REASONS
 
 URL = "http://127.0.0.1"

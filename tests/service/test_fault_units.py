@@ -30,7 +30,7 @@ from keyveil.service.collector.store.collection import MOST_EPOCH
 from keyveil.service.collector.store.migrations import MIGRATIONS
 from keyveil.service.collector.store.postgres_connection import PostgresSession, fault_of
 from keyveil.service.collector.store.segments import read_part
-from keyveil.service.collector.store.sqlite import SqliteSession
+from keyveil.service.collector.store.sqlite_files import SqliteSession
 
 DAY = 86_400
 

@@ -23,7 +23,7 @@ from keyveil.mechanisms.ioh import paper_conditional, paper_order
 from keyveil.mechanisms.kvoh import by_bits
 from keyveil.mechanisms.privkv import raw_means, sign_means
 from keyveil.people.people import People
-from keyveil.people.prior import GRID
+from keyveil.people.prior_laws import GRID
 from keyveil.people.synthetic import (
     StatedPopulation,
     TablePopulation,

@@ -19,7 +19,8 @@ from keyveil.estimate.together.conditional import Conditionals
 from keyveil.estimate.together.joint import lifted
 from keyveil.estimate.together.query import Query
 from keyveil.foundation.arrays import WORD
-from keyveil.people.prior import Prior, independent_law
+from keyveil.people.prior import Prior
+from keyveil.people.prior_laws import independent_law
 from keyveil.people.views import Views
 from keyveil.trust.poison import (
     ATTACKS,

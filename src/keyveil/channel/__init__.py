@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from ..foundation.errors import ChannelError
 from ..foundation.lazy_names import loaded_later
-from .law import Channel, Document
+from .document_fields import Document
+from .law import Channel
 from .proof import Proof, worst_of
 
 if TYPE_CHECKING:

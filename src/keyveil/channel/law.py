@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from ..foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
-from ..foundation.coins import Coins, Stream, address
+from ..foundation.arrays import Bits, Flags, Floats, Integers, Words
+from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
+from .document_fields import Document, integer
+from .law_arrays import as_laws, cell_covariance, nan_where_biased, random_stream
 from .one_hot_bits import OneHotBits
 from .proof import Proof
 
@@ -28,7 +30,6 @@ MOST_OUTPUTS = 4096
 MOST_WRITTEN = 1 << 22
 """Maximum number of entries of a law that is written out as a matrix."""
 
-Document = Mapping[str, Any]
 
 FastDraw = Callable[[Words, int, Any, np.ndarray], None]
 """Writes the outputs of states, from people's words and the number of the channel's first word."""
@@ -387,59 +388,3 @@ class IntegerChannel(Channel):
     @classmethod
     def parse(cls, document: Document) -> Self:
         return cls(*(integer(document, name, *ends) for name, ends in cls.bounds.items()))
-
-
-def nan_where_biased(law: Floats, solved: Floats, weights: Floats) -> Floats:
-    """``solved``, with NaN in the columns that are not unbiased for ``weights`` under the law."""
-    # Errors of a solvable system stay near machine precision times the solution's size.
-    slack = 1e-9 * (1.0 + np.abs(solved).max(axis=0, initial=0.0))
-    biased = np.abs(law @ solved - weights).max(axis=0, initial=0.0) > slack
-    solved[:, biased] = np.nan
-    return solved
-
-
-def cell_covariance(decoder: Floats, law: Floats) -> Floats:
-    """The covariance of ``decoder`` sums when exactly one cell is marked, which follows ``law``."""
-    mean = law @ decoder
-    return (decoder * law[:, None]).T @ decoder - np.outer(mean, mean)
-
-
-def as_laws(values: Floats) -> Floats:
-    """Laws along the last axis: negative entries become zero, and each sum becomes one."""
-    laws = np.maximum(values, 0.0)
-    return np.asarray(laws / laws.sum(axis=-1, keepdims=True))
-
-
-def random_stream(people: int, words: int, generator: np.random.Generator) -> Stream:
-    """A stream of ``words`` random words for each of ``people`` people, for simulation."""
-    words_drawn = generator.integers(0, WORD, (people, words), np.uint32)
-    return Stream(Coins.stated("not used"), address(np.arange(people)), ready=words_drawn)
-
-
-def integer(document: Document, name: str, low: int, high: int) -> int:
-    """The integer ``name`` of a document. Raises ``ChannelError`` if it is not from low to high."""
-    value = document.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ChannelError(f"a channel's {name!r} must be a whole number from {low} to {high}")
-    return value
-
-
-def weights_of(row: object, length: int | None = None) -> tuple[int, ...]:
-    """The row as integers. Raises ``ChannelError`` unless they are weights that sum to 2^32."""
-    if (
-        not isinstance(row, list | tuple)
-        or any(isinstance(w, bool) or not isinstance(w, int) or w < 0 for w in row)
-        or sum(row) != WORD
-        or (length is not None and len(row) != length)
-    ):
-        raise ChannelError("a row of a channel holds whole weights that sum to 2^32")
-    return tuple(row)
-
-
-def thresholds(rows: np.ndarray) -> np.ndarray:
-    """Cumulative weights along the last axis, without the last one, which is always 2^32."""
-    return np.cumsum(np.asarray(rows, np.uint64), axis=-1)[..., :-1]
-
-
-def as_states(states: np.ndarray) -> Integers:
-    return np.asarray(states, np.int64)

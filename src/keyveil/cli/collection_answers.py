@@ -29,7 +29,7 @@ def read_over_http(
     import httpx
 
     from ..service.client.certificates import no_response, trusted
-    from ..service.client.client_core import checked_url
+    from ..service.client.service_url import checked_url
     from ..service.collector.store.collection import checked_name
 
     path = f"{checked_url(url)}/v1/collections/{checked_name(name)}"

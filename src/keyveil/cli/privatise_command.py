@@ -72,10 +72,10 @@ def privatise(plan_path: str, table: str, stated: str | None, output: str, **how
                 from ..plan.engines import privatise_files
 
                 coins = None if stated is None else Coins.stated(stated)
-                made = privatise_files(
+                written = privatise_files(
                     table, plan, output, engine, coins=coins, progress=on_progress, **how
                 )
-                reports, mapped = made.reports, made.mapped
+                reports, mapped = written.reports, written.mapped
             else:
                 reports = _one_by_one(plan, table, stated, output, on_progress, mapped, how)
         except RecordError as error:

@@ -107,11 +107,11 @@ def moments_with_side(plan: Plan, counts: Integers) -> Moments:
     moments = moments_of(plan, counts)
     if plan.parts is None:
         return moments
-    told = side_information(plan, counts)
-    if told.value is not None:
-        moments = replace(moments, side=SideMean.of(told.value))
-    if told.size is not None:
-        moments = replace(moments, caps=CapCorrection.of(plan, told.size, moments.part_weights))
+    information = side_information(plan, counts)
+    if information.value is not None:
+        moments = replace(moments, side=SideMean.of(information.value))
+    if information.size is not None:
+        moments = replace(moments, caps=CapCorrection.of(plan, information.size, moments.part_weights))
     return moments
 
 

@@ -68,10 +68,10 @@ class SizeLaw:
             _posterior(guesses, shares[part], reports[part], answer.one_report, held, kept, parts[part])
             for part in (slice(first, first + step) for first in range(0, rows, step))
         ]
-        found = [np.concatenate(column) for column in zip(*blocks, strict=True)]
+        columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
         limits = np.array([1.0 if cap is None else min(1.0, cap / keys) for cap in caps])
-        found.append(parts @ limits)
-        return cls(*(part.reshape((*shape, *part.shape[1:])) for part in found))
+        columns.append(parts @ limits)
+        return cls(*(part.reshape((*shape, *part.shape[1:])) for part in columns))
 
     @property
     def pair_shares(self) -> Floats:
@@ -131,8 +131,8 @@ def _posterior(
     variance = slack * (noise / n) / spread
     kept = np.einsum("gbp,rp->rgb", kept_by_part, parts)
     all_held, all_kept = np.einsum("rgb,gb->rg", law, held), np.einsum("rgb,rgb->rg", law, kept)
-    some = all_held > 1e-9
-    all_held, all_kept = np.where(some, all_held, 1.0), np.where(some, all_kept, 1.0)
+    holding = all_held > 1e-9
+    all_held, all_kept = np.where(holding, all_held, 1.0), np.where(holding, all_kept, 1.0)
     slope = kept / all_kept[..., None] - held / all_held[..., None]
     log_share = np.log(all_kept / all_held)
     centre = np.einsum("rg,rg->r", weight, log_share)

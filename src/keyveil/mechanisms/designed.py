@@ -23,7 +23,7 @@ from ..estimate.forecast.predicted_error import Forecast
 from ..estimate.linear import Moments, key_weights, single_keys, view_moments
 from ..estimate.together.joint import lifted
 from ..foundation.arrays import Floats, Integers
-from ..people.prior import HELD
+from ..people.prior_laws import HELD
 from ..people.scale import Quantity
 from ..people.schema import Schema
 from ..people.views import Views

@@ -31,7 +31,7 @@ from ..estimate.together.joint import lifted
 from ..estimate.together.query import Query
 from ..foundation.arrays import WORD
 from ..foundation.errors import PlanError
-from ..people.prior import independent_law
+from ..people.prior_laws import independent_law
 from ..people.schema import Schema
 from ..people.views import Views
 from .mechanism import Choice, Draft, Mechanism, Text

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
-from .prior import MOST_HELD, Prior, beta_binomial
+from .prior import Prior
+from .prior_laws import MOST_HELD, beta_binomial
 from .schema import Schema
 
 TWO, FEW = 2.0, 4.0

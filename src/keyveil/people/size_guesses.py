@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..foundation.arrays import Floats
-from .prior import MOST_HELD, Prior, beta_binomial
+from .prior import Prior
+from .prior_laws import MOST_HELD, beta_binomial
 from .size_buckets import bucket_of
 
 SEEN = 30.0

@@ -35,7 +35,8 @@ from ..foundation.errors import PlanError
 from .example_orders import orders as orders
 from .people import People, place_type, starts_of
 from .population import Population, on_unit_scale
-from .prior import GRID, Prior, value_law
+from .prior import Prior
+from .prior_laws import GRID, value_law
 from .rounding import rounding
 from .schema import Schema
 

@@ -202,7 +202,7 @@ def _epsilons(body: dict[str, Any], findings: list[str]) -> tuple[Decimal | None
     if not isinstance(epsilon, dict) or set(epsilon) != {"promised", "proven"}:
         findings.append("the plan's epsilon has 'promised' and 'proven'")
         return None, None
-    found: list[Decimal | None] = []
+    stated: list[Decimal | None] = []
     for name in ("promised", "proven"):
         try:
             value = decimal(epsilon[name], name)
@@ -210,13 +210,13 @@ def _epsilons(body: dict[str, Any], findings: list[str]) -> tuple[Decimal | None
                 raise ValueError
             if not 0 <= value <= LARGEST:
                 raise ValueError
-            found.append(value)
+            stated.append(value)
         except ValueError:
             findings.append(
                 f'the plan\'s {name} epsilon must be a decimal string from 0 to {LARGEST}, like "1"'
             )
-            found.append(None)
-    return found[0], found[1]
+            stated.append(None)
+    return stated[0], stated[1]
 
 
 def _all_channels(body: dict[str, Any], findings: list[str]) -> tuple[list[_Channels], Proof | None]:

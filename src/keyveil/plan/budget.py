@@ -77,9 +77,9 @@ class Budget:
             raise CoinsError("a device answers with secure coins only; leave coins out")
         with self._locked():
             ledger = self._read()
-            for told in ledger["answers"]:
-                if told["plan"] == plan.hash:
-                    return Report.parse(json.dumps(told["report"]))
+            for answer in ledger["answers"]:
+                if answer["plan"] == plan.hash:
+                    return Report.parse(json.dumps(answer["report"]))
             self._check_cost(ledger, plan, rounds_before(ledger, plan))
             drawn = plan.report_as_client(record, coins or Coins.secure(), str(ledger["device"]))
             report = Report(plan.hash, drawn.cells, fresh_bytes(16).hex())

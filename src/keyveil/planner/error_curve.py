@@ -78,11 +78,11 @@ def error_so_far(plan: Plan, tally: Tally) -> Row | None:
 def _spread(plan: Plan, answers: Answers) -> dict[str, float | None]:
     scale, schema = Scale.of(plan.schema), plan.schema
     half = (np.asarray(schema.high, float) - np.asarray(schema.low, float)) / 2
-    found: dict[str, float | None] = {}
+    spreads: dict[str, float | None] = {}
     for name in STATISTICS:
         estimates = [getattr(answer, name) for answer in answers]
         if any(e is None for e in estimates):
-            found[name] = None
+            spreads[name] = None
             continue
         value = np.array([e.value for e in estimates])
         stderr = np.array([e.stderr for e in estimates])
@@ -91,8 +91,8 @@ def _spread(plan: Plan, answers: Answers) -> dict[str, float | None]:
             value, stderr, ends = (value - schema.low) / half - 1.0, stderr / half, (-1.0, 1.0)
         squares = _clipped(value, stderr, ends)
         unit = scale.half if name == "mean" else 1.0
-        found[name] = sqrt(float(squares.mean())) * unit
-    return found
+        spreads[name] = sqrt(float(squares.mean())) * unit
+    return spreads
 
 
 def _clipped(value: np.ndarray, stderr: np.ndarray, ends: Sequence[float]) -> np.ndarray:

@@ -8,7 +8,7 @@ mechanisms. Those are compared by running the estimator on fixed draws of each p
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -57,6 +57,20 @@ def default_errors(plan: Plan, predicted: Forecast, people: int, share: float = 
     return EstimatorErrors(name, *forecast_by_draws(plan, predicted, people, (name,), share)[name])
 
 
+def penalised_errors(
+    plan: Plan, people: int, prior: Prior, share: float = 1.0, cap_weight: float | None = None
+) -> EstimatorErrors:
+    """The same from the plan's forecast under a prior, with the penalty for a cap in the frequency."""
+    predicted = forecast(plan, people, prior)
+    errors = default_errors(plan, predicted, people, share)
+    penalty = float(prior.weight @ cap_penalty(prior, predicted, cap_weight))
+    return errors._replace(frequency=errors.frequency + penalty)
+
+
+KnownErrors = dict[tuple[str, float], EstimatorErrors]
+"""Penalised errors by the hash of a plan and the share of draws, for one question and prior."""
+
+
 class SimulatedScore(NamedTuple):
     """A mechanism's simulated score over the one in closed form, and its estimator."""
 
@@ -75,6 +89,8 @@ class Simulation:
     prior: Prior
     cap_weight: float | None = None
     """The weight of the squared bias of a cap; None for the prior's own."""
+    known: KnownErrors = field(default_factory=dict, repr=False)
+    """Errors that are simulated already; new ones are added."""
 
     def scores(self, share: float, names: Collection[str]) -> dict[str, SimulatedScore]:
         """The simulated scores of these mechanisms, by ``share`` of the usual number of draws."""
@@ -89,26 +105,33 @@ class Simulation:
 
     def _errors(self, plan: Plan, share: float) -> EstimatorErrors:
         """The errors of the default estimator, with the penalty for a cap that ``options`` adds."""
-        predicted = forecast(plan, self.people, self.prior)
-        errors = default_errors(plan, predicted, self.people, share)
-        penalty = float(self.prior.weight @ cap_penalty(self.prior, predicted, self.cap_weight))
-        return errors._replace(frequency=errors.frequency + penalty)
+        if (plan.hash, share) not in self.known:
+            self.known[plan.hash, share] = penalised_errors(
+                plan, self.people, self.prior, share, self.cap_weight
+            )
+        return self.known[plan.hash, share]
 
 
 def choose_by_simulation(
-    options: Sequence[Option], schema: Schema, epsilon: Decimal, people: int, ask: str, prior: Prior
+    options: Sequence[Option],
+    schema: Schema,
+    epsilon: Decimal,
+    people: int,
+    ask: str,
+    prior: Prior,
+    known: KnownErrors | None = None,
 ) -> tuple[Option, ...]:
     """Options for single keys, best first, with scores by simulation.
 
     Each mechanism is simulated at its first option; its other options take over the change. Mechanisms
     that are not far from the best get a few draws. Those that are then near the best, and KVUE, get
-    more, and the choice is among these.
+    more, and the choice is among these. Errors that were simulated are added to ``known``.
     """
     first: dict[str, Option] = {}
     for option in options:
         first.setdefault(option.family, option)
     kvue = kept_plan(schema, "kvue", epsilon, {})
-    simulation = Simulation(first, kvue, people, ask, prior)
+    simulation = Simulation(first, kvue, people, ask, prior, known={} if known is None else known)
     cost = cost_among(options)
     least = min(map(cost, first.values()))
     close = [name for name, option in first.items() if name == "kvue" or cost(option) <= FAR * least]

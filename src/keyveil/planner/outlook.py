@@ -16,7 +16,7 @@ from ..estimate.linear import single_keys
 from ..estimate.together.conditional import query_weights
 from ..estimate.together.joint import lifted
 from ..estimate.together.query import Query
-from ..people.prior import independent_law
+from ..people.prior_laws import independent_law
 from ..plan.plan import Plan
 
 EPSILONS = ("0.5", "1", "1.5", "2", "3", "4", "5", "6", "8", "10")

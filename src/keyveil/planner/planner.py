@@ -21,7 +21,7 @@ from ..people.prior import Prior
 from ..people.schema import Schema
 from .advice import MOST_PEOPLE, STEPS, Advice, least_factor
 from .conditional_choice import choose_conditional_plan
-from .final_choice import choose_by_simulation
+from .final_choice import KnownErrors, choose_by_simulation
 from .first_round import first_round
 from .helpful_fact import helpful_fact
 from .key_scores import people_factor
@@ -71,8 +71,9 @@ def advise(
         prior = prior.prior
     options = options_for(schema, promised, int(people), kind, queries, prior)
     if kind != "conditional":
-        options = choose_by_simulation(options, schema, promised, int(people), kind, prior)
-        options = with_side_part(options, int(people), kind, prior)
+        known: KnownErrors = {}
+        options = choose_by_simulation(options, schema, promised, int(people), kind, prior, known)
+        options = with_side_part(options, int(people), kind, prior, known)
     else:
         options = choose_conditional_plan(options, int(people), queries, prior)
     needed, count = None, ceil(people * least_factor(options))

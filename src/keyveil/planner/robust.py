@@ -289,7 +289,7 @@ class BeliefComparison:
         options = []
         for place in places:
             name, score = self.pool[place], float(table.criterion[place])
-            factors = [self._factor(name, each, name in listed) for each in range(len(self.priors))]
+            factors = [self._factor(name, at, name in listed) for at in range(len(self.priors))]
             option = self._shown(name)
             estimator = default_estimator(option.plan) if place == first else None
             options.append(

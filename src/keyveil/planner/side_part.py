@@ -13,8 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from ..estimate import DEFAULT, default_estimator
-from ..estimate.forecast.key_forecast import forecast
-from ..estimate.forecast.predicted_error import Errors
 from ..estimate.shrink.shrinkage import FEWEST
 from ..foundation.arrays import Floats
 from ..foundation.errors import ChannelError, PlanError
@@ -22,9 +20,9 @@ from ..people.beliefs import Beliefs
 from ..people.prior import Prior
 from ..people.scale import Scale
 from ..plan.plan import Plan
-from .final_choice import default_errors
+from .final_choice import EstimatorErrors, KnownErrors, penalised_errors
 from .helpful_fact import OFF
-from .key_scores import cap_penalty, key_scores
+from .key_scores import key_scores
 from .options import Option, cost_among, scored
 from .robust import NEAR_WORST
 from .tight_plans import kept_plan
@@ -35,29 +33,39 @@ GAIN = 1.05
 """The factor by which the predicted score must fall, because predictions are not more exact."""
 BELIEF_SHARE = 0.25
 """The share of the usual number of draws under each of several beliefs."""
+ALL_DRAWS = 1.0
+"""The share of draws if there is one prior."""
 SIDE = "sign"
 """The mechanism of the side question."""
 
 
-def with_side_part(options: Sequence[Option], people: int, ask: str, prior: Prior) -> tuple[Option, ...]:
+def with_side_part(
+    options: Sequence[Option], people: int, ask: str, prior: Prior, known: KnownErrors | None = None
+) -> tuple[Option, ...]:
     """The options, best first, after a plan of parts: the first option with a side part, if it pays.
 
     Its predicted mean must gain by itself: fewer people cannot improve frequencies, and a gain there is
-    chance.
+    chance. ``known`` are errors that the choice has simulated already.
     """
     chosen = options[0]
     if not may_gain(chosen.plan, ask):
         return tuple(options)
     kvue = kept_plan(chosen.plan.schema, "kvue", chosen.plan.promised, {})
-    base = _errors(kvue, people, prior)
-    plain = base if chosen.plan == kvue else _errors(chosen.plan, people, prior)
+    known = {} if known is None else known
 
-    def score(errors: Errors) -> float:
+    def errors_of(plan: Plan) -> EstimatorErrors:
+        if (plan.hash, ALL_DRAWS) not in known:
+            known[plan.hash, ALL_DRAWS] = penalised_errors(plan, people, prior)
+        return known[plan.hash, ALL_DRAWS]
+
+    base, plain = errors_of(kvue), errors_of(chosen.plan)
+
+    def score(errors: EstimatorErrors) -> float:
         return scored(ask, errors.frequency / base.frequency, errors.mean / base.mean)
 
     tried = []
     for plan in with_shares(chosen.plan):
-        scores, errors = key_scores(plan, people, prior), _errors(plan, people, prior)
+        scores, errors = key_scores(plan, people, prior), errors_of(plan)
         if scores is not None and GAIN * errors.mean <= plain.mean:
             total = chosen.score * score(errors) / score(plain)
             tried.append(Option(plan, *scores.raw, total, scores.people_factors[ask], DEFAULT))
@@ -138,16 +146,19 @@ def score_ratios(
 ) -> Iterator[tuple[Plan, Floats]]:
     """Each plan with a side part, and its score over that of ``plan`` under each belief."""
     kvue = kept_plan(plan.schema, "kvue", plan.promised, {})
-    base = [_errors(kvue, people, prior, BELIEF_SHARE) for prior in priors]
-    plain = base if plan == kvue else [_errors(plan, people, prior, BELIEF_SHARE) for prior in priors]
 
-    def scores(errors: Sequence[Errors]) -> Floats:
+    def errors_of(other: Plan) -> list[EstimatorErrors]:
+        return [penalised_errors(other, people, prior, BELIEF_SHARE) for prior in priors]
+
+    base = errors_of(kvue)
+    plain = base if plan == kvue else errors_of(plan)
+
+    def scores(errors: Sequence[EstimatorErrors]) -> Floats:
         pairs = zip(errors, base, strict=True)
         return np.array([scored(ask, e.frequency / b.frequency, e.mean / b.mean) for e, b in pairs])
 
     for longer in with_shares(plan):
-        errors = [_errors(longer, people, prior, BELIEF_SHARE) for prior in priors]
-        yield longer, scores(errors) / scores(plain)
+        yield longer, scores(errors_of(longer)) / scores(plain)
 
 
 def _with_regrets(
@@ -193,14 +204,3 @@ def with_shares(plan: Plan) -> Iterator[Plan]:
                 yield Plan.of_document(plan.schema, "parts", plan.promised, plan.calibrate, listed)
     except (PlanError, ChannelError):
         return
-
-
-def _errors(plan: Plan, people: int, prior: Prior, share: float = 1.0) -> Errors:
-    """The predicted errors of the default answers, with the penalty for a cap.
-
-    ``share`` is the part of the usual number of draws to make.
-    """
-    predicted = forecast(plan, people, prior)
-    errors = default_errors(plan, predicted, people, share)
-    penalty = float(prior.weight @ cap_penalty(prior, predicted))
-    return Errors(errors.frequency + penalty, errors.mean)

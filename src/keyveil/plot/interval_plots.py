@@ -38,10 +38,16 @@ def draw_intervals(
     rows = list(range(len(labels)))[::-1]
     left, right = _limits(intervals, possible, truth, whole)
     panel.set_xlim(left, right)
-    known = [(row, each) for row, each in zip(rows, intervals, strict=True) if each is not None]
-    bounded = [(row, each) for row, each in known if isfinite(each.low) and isfinite(each.high)]
-    open_ended = [(row, each) for row, each in known if (each.low == -inf) or (each.high == inf)]
-    biased = [(row, each) for row, each in known if isnan(each.low)]
+    known = [
+        (row, interval) for row, interval in zip(rows, intervals, strict=True) if interval is not None
+    ]
+    bounded = [
+        (row, interval) for row, interval in known if isfinite(interval.low) and isfinite(interval.high)
+    ]
+    open_ended = [
+        (row, interval) for row, interval in known if (interval.low == -inf) or (interval.high == inf)
+    ]
+    biased = [(row, interval) for row, interval in known if isnan(interval.low)]
     if bounded:
         ends = [row for row, _ in bounded], [e.low for _, e in bounded], [e.high for _, e in bounded]
         panel.hlines(*ends, color=BLUE, lw=2.2, alpha=0.55, label="interval")
@@ -63,7 +69,7 @@ def _marks(
     panel: Axes, points: Sequence[tuple[int, Any]], mark: str, colour: str, label: str, **more: Any
 ) -> None:
     """One mark for each value that is known."""
-    shown = [(each.value, row) for row, each in points if isfinite(each.value)]
+    shown = [(interval.value, row) for row, interval in points if isfinite(interval.value)]
     if shown:
         size = 7 if mark == "|" else 4.5
         places, rows = zip(*shown, strict=True)

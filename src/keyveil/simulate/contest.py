@@ -263,13 +263,13 @@ class Contest:
         """The requested estimators that are known; none if none is requested."""
         if self.estimators is None:
             return ()
-        found = tuple(name for name in self.estimators if name in known)
-        if not found:
+        estimators = tuple(name for name in self.estimators if name in known)
+        if not estimators:
             requested = ", ".join(map(repr, self.estimators))
             raise NoEstimator(
                 f"{plan.mechanism_name} has no estimator {requested}; known: {', '.join(known)}"
             )
-        return found
+        return estimators
 
     def _planner_rows(
         self, name: str, epsilon: str, entries: Sequence[_Entry], estimators: Sequence[str]

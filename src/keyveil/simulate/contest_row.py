@@ -76,7 +76,7 @@ class ContestRow:
 
     def document(self) -> dict[str, Any]:
         """The row as JSON. Errors of conditionals have names like ``mse_conditional_mean``."""
-        return {self._member(each.name): _plain(getattr(self, each.name)) for each in fields(self)}
+        return {self._member(member.name): _plain(getattr(self, member.name)) for member in fields(self)}
 
     def _member(self, name: str) -> str:
         kind, _, statistic = name.partition("_")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..channel.law import as_laws, random_stream
+from ..channel.law_arrays import as_laws, random_stream
 from ..channel.shapes.seed_pool import pool_of
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
@@ -103,10 +103,12 @@ def _counts(
             f"with {plan.mechanism_name} (errors fall as one over people)"
         )
     if type(population).draw is not Population.draw:  # people are made as they are drawn, not a table
-        for row, own, each in zip(counts, numbers, draw.spawn(runs), strict=True):
+        for row, own, generator in zip(counts, numbers, draw.spawn(runs), strict=True):
             for first in range(0, own, MANY):
-                some = Population(plan.schema, population.draw(min(MANY, own - first), each, first))
-                sets.add(some, len(some.people), True, each, row)
+                drawn = Population(
+                    plan.schema, population.draw(min(MANY, own - first), generator, first)
+                )
+                sets.add(drawn, len(drawn.people), True, generator, row)
         return counts
     _ = population.ups  # made once, before threads ask for it
     if total > 2 * many:
@@ -159,9 +161,9 @@ def _by_person(
     chunk = max(1, min(CHUNK, (1 << 22) // words))
     tally = Tally(plan, counts)
     for first in range(0, people, chunk):
-        some = population.draw(min(chunk, people - first), draw, first)
-        stream = random_stream(len(some), words, draw)
-        tally.add(plan.packing.batch(*plan.perturb(some, stream)))
+        drawn = population.draw(min(chunk, people - first), draw, first)
+        stream = random_stream(len(drawn), words, draw)
+        tally.add(plan.packing.batch(*plan.perturb(drawn, stream)))
 
 
 class SetCounts:
@@ -193,15 +195,15 @@ class SetCounts:
 
     def law(self, population: Population, people: int, draw: np.random.Generator) -> Floats:
         """The law of the cells under each seed, a row each: averaged over so many people's own."""
-        made = np.zeros((self._channel.pool, 1 + self._channel.small))
+        law = np.zeros((self._channel.pool, 1 + self._channel.small))
         people = -(-people // len(population.people)) * len(population.people)
         table, seed = population.people, draw.integers(0, 1 << 64, dtype=np.uint64)
         rows = table.starts, np.ascontiguousarray(table.keys), population.ups
         nothing = np.zeros(0, np.int64)
-        self._draw(people, False, *rows, self._cap, *self._more, seed, nothing, made)
-        made = made[:, 1:] + made[:, :1]
-        made[made.sum(axis=1) == 0] = 1.0  # a seed that no one drew
-        return as_laws(made)
+        self._draw(people, False, *rows, self._cap, *self._more, seed, nothing, law)
+        law = law[:, 1:] + law[:, :1]
+        law[law.sum(axis=1) == 0] = 1.0  # a seed that no one drew
+        return as_laws(law)
 
 
 def _of_law(laws: Floats, people: Integers, draw: np.random.Generator) -> Integers:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..mechanisms.kvoh import by_bits, by_constrained_bits
     from ..mechanisms.signed_ue import best_pair
     from ..mechanisms.signed_ue import variances as signed_variances
-    from ..people.prior import value_law
+    from ..people.prior_laws import value_law
     from .tallies import simulate, simulate_runs
 
 _PLACES = {

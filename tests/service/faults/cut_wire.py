@@ -6,7 +6,8 @@ import contextlib
 import socket
 import struct
 import threading
-from urllib.parse import parse_qs, urlsplit
+
+from .front_port import FrontPort
 
 
 def _said(kind: bytes, severity: bytes) -> bytes:
@@ -26,14 +27,8 @@ class CutWire:
     """Passes the messages of both sides on one by one, so they stand in one order."""
 
     def __init__(self, address: str) -> None:
-        parts = urlsplit(address)
-        query = parse_qs(parts.query)
-        self._target = f"{query['host'][0]}/.s.PGSQL.5432"
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        port = self._listener.getsockname()[1]
-        options = query["options"][0].replace("=", "%3D")
-        words = f"sslmode=disable&gssencmode=disable&options={options}"
-        self.address = f"postgresql://keyveil@127.0.0.1:{port}{parts.path}?{words}"
+        self._port = FrontPort(address, "sslmode=disable", "gssencmode=disable")
+        self.address = self._port.address
         self._order = threading.Lock()
         self._left: int | None = None
         self._words = b""
@@ -55,12 +50,13 @@ class CutWire:
     def _accept(self) -> None:
         while True:
             try:
-                near, _ = self._listener.accept()
+                ends = self._port.accepted()
             except OSError:
                 return
+            if ends is None:
+                continue
+            near, far = ends
             near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # messages go one by one
-            far = socket.socket(socket.AF_UNIX)
-            far.connect(self._target)
             for given in ((near, far, "F"), (far, near, "B")):
                 threading.Thread(target=self._pass_on, args=given, daemon=True).start()
 
@@ -100,4 +96,4 @@ class CutWire:
             return False
 
     def close(self) -> None:
-        self._listener.close()
+        self._port.listener.close()

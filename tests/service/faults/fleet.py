@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import httpx
 from desk import PLAN, fresh
@@ -24,6 +23,7 @@ from desk import PLAN, fresh
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.store import store_at
 
+from .front_port import FrontPort
 from .kill import Client, Known, Server, wrong_counts
 
 QUICK = (
@@ -168,16 +168,11 @@ class Wire:
     """A TCP port in front of PostgreSQL's socket. It can stop forwarding without closing anything."""
 
     def __init__(self, address: str) -> None:
-        parts = urlsplit(address)
-        query = parse_qs(parts.query)
-        self._target = f"{query['host'][0]}/.s.PGSQL.5432"
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        port = self._listener.getsockname()[1]
-        options = f"?options={query['options'][0].replace('=', '%3D')}" if "options" in query else ""
-        self.address = f"postgresql://keyveil@127.0.0.1:{port}{parts.path}{options}"
+        self._port = FrontPort(address)
+        self.address = self._port.address
         self.held = threading.Event()
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ, None)
+        self._selector.register(self._port.listener, selectors.EVENT_READ, None)
         self._going = True
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
@@ -194,14 +189,10 @@ class Wire:
                     self._forward(key.fileobj, key.data)
 
     def _accept(self) -> None:
-        near, _ = self._listener.accept()
-        far = socket.socket(socket.AF_UNIX)
-        try:
-            far.connect(self._target)
-        except OSError:
-            near.close()
-            far.close()
+        ends = self._port.accepted()
+        if ends is None:
             return
+        near, far = ends
         self._selector.register(near, selectors.EVENT_READ, far)
         self._selector.register(far, selectors.EVENT_READ, near)
 

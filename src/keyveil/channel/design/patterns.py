@@ -31,7 +31,7 @@ from ...foundation.errors import ChannelError, PlanError
 from ...foundation.exact import own_context, text
 from ...people.views import digits
 from .. import Channel, Table
-from ..law import nan_where_biased
+from ..law_arrays import nan_where_biased
 
 Move = tuple[int, ...]
 """Where each state goes."""

@@ -34,7 +34,8 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
 from ...foundation.exact import text
-from ...people.prior import BETWEEN, GRID, HELD, Prior, value_law
+from ...people.prior import BETWEEN, Prior
+from ...people.prior_laws import GRID, HELD, value_law
 from ...people.rounding import rounding
 from ...people.views import digits
 from .. import Channel, Symmetric, Table

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from ...foundation.arrays import WORD, Floats
 from ...foundation.errors import ChannelError, PlanError
 from ...foundation.exact import most_lies
-from ...people.prior import HELD
+from ...people.prior_laws import HELD
 from ...people.views import digits
 from .. import Channel, Subset, Symbols, Symmetric, Table
 from .patterns import independent_keys

@@ -17,8 +17,10 @@ import numpy as np
 from ...foundation.arrays import WORD, Bits, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
+from ..document_fields import Document, integer
 from ..honest_limits import HonestLimits
-from ..law import Channel, Document, as_states, integer, nan_where_biased
+from ..law import Channel
+from ..law_arrays import as_states, nan_where_biased
 from ..proof import Proof
 from .table import Table
 

@@ -15,8 +15,10 @@ import numpy as np
 from ...foundation.arrays import Bits, Floats, Integers
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
+from ..document_fields import Document, integer
 from ..honest_limits import HonestLimits
-from ..law import Channel, Document, as_states, integer, nan_where_biased
+from ..law import Channel
+from ..law_arrays import as_states, nan_where_biased
 from ..proof import Proof
 from .symmetric import Symmetric
 from .table import Table
@@ -44,13 +46,13 @@ class Product(Channel):
         self._derive(states=states, cells=cells, words=self.digits * self.inner.words)
 
     def proof(self) -> Proof:
-        one = self.inner.proof()
-        first, second = (self._all(state) for state in one.states)
+        digit = self.inner.proof()
+        first, second = (self._all(state) for state in digit.states)
         return Proof(
-            one.numerator**self.digits,
-            one.denominator**self.digits,
+            digit.numerator**self.digits,
+            digit.denominator**self.digits,
             (first, second),
-            f"{one.output} in every place",
+            f"{digit.output} in every place",
         )
 
     def _all(self, digit: int) -> int:

@@ -24,7 +24,8 @@ from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most
 from ...foundation.search import largest_fitting
 from ..honest_limits import HonestLimits
-from ..law import MOST_OUTPUTS, FastDraw, IntegerChannel, as_states
+from ..law import MOST_OUTPUTS, FastDraw, IntegerChannel
+from ..law_arrays import as_states
 from ..proof import Proof, worst_of
 
 MOST_STATES = 1 << 12

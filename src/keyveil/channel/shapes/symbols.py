@@ -19,44 +19,25 @@ import numpy as np
 from ...foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
+from ..document_fields import Document, integer, weights_of
 from ..honest_limits import HonestLimits, MarkTotal
-from ..law import (
-    MOST_OUTPUTS,
-    MOST_WRITTEN,
-    ROUNDING,
-    Channel,
-    Document,
-    FastDraw,
-    as_states,
-    integer,
-    thresholds,
-    weights_of,
-)
-from ..one_hot_bits import OneHotBits
+from ..law import MOST_OUTPUTS, ROUNDING, FastDraw
+from ..law_arrays import as_states, thresholds
 from ..proof import Proof, worst_of
 from ..report_choices import ReportChoices
+from .symbol_law import SymbolLaw
+from .symbol_planes import GROUP, below_by_planes, symbols_at, unplane
 
-GROUP = 32
 MOST_POSITIONS = 1 << 20
-MOST_WRITTEN_POSITIONS = 16
 
 
 @dataclass(frozen=True)
-class Symbols(Channel):
-    """``laws[0]`` is the background law; a state puts one of ``laws[1:]`` in its place.
-
-    State ``silent + i`` puts law ``1 + i mod m`` at position ``i div m``, where m is the number of
-    laws besides the background; the first ``silent`` states (0 or 1) leave all as background.
-    Symbol 0 marks nothing; symbol s of position p marks cell ``p * (alphabet - 1) + s - 1``.
-    """
+class Symbols(SymbolLaw):
+    """Positions that are drawn independently; see ``SymbolLaw`` for what states and cells are."""
 
     shape: ClassVar[str] = "symbols"
     align: ClassVar[int] = 4
     sends_all: ClassVar[bool] = True  # every symbol of every law has weight
-
-    positions: int
-    laws: tuple[tuple[int, ...], ...]
-    silent: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.positions <= MOST_POSITIONS or self.silent not in (0, 1):
@@ -77,56 +58,17 @@ class Symbols(Channel):
         """One-hot bits: the true bit is set with weight ``show``, every other with ``fake``."""
         return cls(positions, ((WORD - fake, fake), (WORD - show, show)), silent)
 
-    @property
-    def alphabet(self) -> int:
-        """Number of symbols that a position may show."""
-        return len(self.laws[0])
-
-    @property
-    def _per(self) -> int:
-        """Number of states of a position: the laws besides the background."""
-        return len(self.laws) - 1
-
-    @cached_property
-    def _shares(self) -> Floats:
-        """The probability of each symbol under each law, ``(laws, alphabet)``."""
-        return np.array(self.laws, np.float64) / WORD
-
-    @cached_property
-    def _lift(self) -> Floats:
-        """What each own law adds to the background's chance of each symbol but 0."""
-        return np.asarray(self._shares[1:, 1:] - self._shares[0, 1:])
-
-    @property
-    def is_bits(self) -> bool:
-        """Whether positions are bits and a state marks one bit."""
-        return self.alphabet == len(self.laws) == 2
-
-    @property
-    def one_hot_bits(self) -> OneHotBits | None:
-        if not self.is_bits:
-            return None
-        (_, fake), (_, show) = self.laws
-        return OneHotBits(self.positions, self.silent, fake, show)
-
-    def marked(self, state: int) -> tuple[int, int] | None:
-        """The position of a state and its law there; None if it has none."""
-        if state < self.silent:
-            return None
-        position, law = divmod(state - self.silent, self._per)
-        return position, law + 1
-
     def proof(self) -> Proof:
         up, down = self._best_symbol(1), self._best_symbol(-1)
         step, first = len(self.laws) - 1, self.silent
-        found = [Proof(1, 1, (0, 0), "none"), *self._same_position()]
+        proofs = [Proof(1, 1, (0, 0), "none"), *self._same_position()]
         if self.silent:
             for own, back, law, symbol in (up, down):
-                place, one = f"symbol {symbol} at position 0", 1 + law
-                found.append(Proof(own, back, (one, 0), place))
-                found.append(Proof(back, own, (0, one), place))
+                place, marked_state = f"symbol {symbol} at position 0", 1 + law
+                proofs.append(Proof(own, back, (marked_state, 0), place))
+                proofs.append(Proof(back, own, (0, marked_state), place))
         if self.positions > 1:
-            found.append(
+            proofs.append(
                 Proof(
                     up[0] * down[1],
                     up[1] * down[0],
@@ -134,19 +76,19 @@ class Symbols(Channel):
                     f"symbols {up[3]} and {down[3]} at positions 0 and 1",
                 )
             )
-        return worst_of(found)
+        return worst_of(proofs)
 
     def _best_symbol(self, sign: int) -> tuple[int, int, int, int]:
         """The symbol with the largest (1) or smallest (-1) ratio of an own law to the background.
 
         Returns its weight in that law and in the background, the number of the law, and the symbol.
         """
-        found = (1, 1, 0, 0)
+        best = (1, 1, 0, 0)
         for symbol, (back, *weights) in enumerate(zip(*self.laws, strict=True)):
             own = max(weights) if sign > 0 else min(weights)
-            if symbol == 0 or sign * own * found[1] > sign * found[0] * back:
-                found = own, back, weights.index(own), symbol
-        return found
+            if symbol == 0 or sign * own * best[1] > sign * best[0] * back:
+                best = own, back, weights.index(own), symbol
+        return best
 
     def _same_position(self) -> Iterator[Proof]:
         """For each symbol the ratio of the two own laws that differ most in it."""
@@ -195,7 +137,7 @@ class Symbols(Channel):
                 self._draw_bits(symbols, states, stream, first)
                 continue
             numbers = unplane(stream.words(first, size), size)
-            symbols[:, first : first + size] = _pick(numbers, self.slice_ends[0])
+            symbols[:, first : first + size] = symbols_at(numbers, self.slice_ends[0])
             self._redraw(symbols, numbers, states, first, size)
         return self._code(symbols) if self.one_cell else self._marks(symbols)
 
@@ -228,7 +170,7 @@ class Symbols(Channel):
         for number in range(per):
             chosen = law == number
             at = rows[chosen]
-            symbols[at, first + position[at]] = _pick(own[chosen], self.slice_ends[number + 1])
+            symbols[at, first + position[at]] = symbols_at(own[chosen], self.slice_ends[number + 1])
 
     def draw_counts(self, laws: Floats, reports: Integers, generator: np.random.Generator) -> Integers:
         """Draw the states first. Given the states, positions are independent."""
@@ -295,135 +237,6 @@ class Symbols(Channel):
     @property
     def position_cells(self) -> int:
         return 0 if self.one_cell else self.alphabet - 1
-
-    # -- the estimator -------------------------------------------------------------------------
-
-    @property
-    def _outputs(self) -> int:
-        return self.alphabet**self.positions
-
-    @cached_property
-    def _digits(self) -> Bits:
-        """The symbols of every output, ``(outputs, positions)``; only if outputs are few."""
-        codes = np.arange(self._outputs)[:, None] // self.alphabet ** np.arange(self.positions)
-        return (codes % self.alphabet).astype(np.uint8)
-
-    @cached_property
-    def _law(self) -> Floats:
-        return self._written() if self.one_cell else self.mix(np.eye(self.states))
-
-    def _written(self) -> Floats:
-        """Pr[output | state] of every output, as a product over positions."""
-        law = self._shares
-        rows = np.ones((self.states, self._outputs))
-        for state, row in enumerate(rows):
-            marked = self.marked(state)
-            for position in range(self.positions):
-                own = marked[1] if marked is not None and marked[0] == position else 0
-                row *= law[own][self._digits[:, position]]
-        return rows
-
-    def output_law(self) -> Floats | None:
-        if self.positions > MOST_WRITTEN_POSITIONS or self.states * self._outputs > MOST_WRITTEN:
-            return None
-        return self._written()
-
-    def output_marks(self) -> Floats:
-        if self.one_cell:
-            return super().output_marks()
-        return np.column_stack([self.shown, np.ones(self._outputs)])
-
-    def expected(self) -> Floats:
-        return self._law
-
-    @cached_property
-    def undo(self) -> Floats:
-        """Weights on a position's symbols, minus the background, that estimate each own law's share.
-
-        There is a row for each symbol but 0 and a column for each own law. Of all such weights these
-        have the smallest variance at the background. Equal laws cannot be distinguished.
-        """
-        back = self._shares[0, 1:]
-        size, turn = np.linalg.eigh(np.diag(back) - np.outer(back, back))
-        root = (turn / np.sqrt(size)) @ turn.T
-        return np.asarray(root @ np.linalg.pinv(self._lift @ root))
-
-    @cached_property
-    def shown(self) -> Floats:
-        """The marks of all positions for each output, one row per output; only if outputs are few."""
-        marks = self._digits[:, :, None] == np.arange(1, self.alphabet)
-        return np.asarray(marks.reshape(len(marks), -1), np.float64)
-
-    def position_decoder(self, weights: Floats, offset: Floats | None = None) -> Floats:
-        """Unbiased weights on the symbols of each position; the last row is that of the report itself.
-
-        Without a silent state one direction is free: an ``offset`` may be subtracted from the weights of
-        all states and added to the weight of the report. Zero gives the paper's per-bit estimator. The
-        mean, the default, gives least squares under the constraint that states sum to one.
-        """
-        if self.silent:
-            offset = weights[0]
-        elif offset is None:
-            offset = weights.mean(axis=0)
-        wanted = (weights[self.silent :] - offset).reshape(self.positions, self._per, -1)
-        cells = np.einsum("sm,pmk->psk", self.undo, wanted)
-        own = offset - np.einsum("s,psk->k", self._shares[0, 1:], cells)
-        solved = np.concatenate([cells.reshape(-1, weights.shape[1]), own[None, :]])
-        # Equal laws cannot be distinguished: NaN, as in ``nan_where_biased``.
-        slack = 1e-9 * (1.0 + np.abs(cells).max(axis=(0, 1), initial=0.0))
-        off = np.abs(np.einsum("ms,psk->pmk", self._lift, cells) - wanted).max(axis=(0, 1), initial=0.0)
-        solved[:, off > slack] = np.nan
-        return solved
-
-    def per_output(self, decoder: Floats) -> Floats:
-        """A position decoder as weights on the outputs of a one-cell channel."""
-        return self.shown @ decoder[:-1] + decoder[-1]
-
-    def decoder(self, weights: Floats) -> Floats:
-        return super().decoder(weights) if self.one_cell else self.position_decoder(weights)
-
-    def state_estimates(self, shares: Floats) -> tuple[Floats, Floats]:
-        """For one-hot bits, from the share of reports that set each bit."""
-        if self.one_cell:
-            return super().state_estimates(shares)
-        bits = self.one_hot_bits
-        if bits is None:
-            raise ChannelError("state estimates are offered for one-hot bits")
-        lift, raw = bits.lift, (shares - bits.fake / WORD) / bits.lift
-        if self.silent:
-            spread = shares * (1 - shares) / lift**2
-            # "No item" is one minus the sum of the others, whose noise is nearly independent.
-            none = 1.0 - raw.sum(axis=-1, keepdims=True)
-            more = spread.sum(axis=-1, keepdims=True)
-            return np.concatenate([none, raw], axis=-1), np.concatenate([more, spread], axis=-1)
-        size = self.positions
-        values = raw + (1.0 - raw.sum(axis=-1, keepdims=True)) / size
-        held = np.clip(values, 0.0, 1.0)
-        block = bits.second_moment(held)
-        whole = block.sum(axis=-1, keepdims=True) / size**2
-        own = block * ((1 - 1 / size) ** 2 - 1 / size**2)
-        return values, (whole + own) / lift**2 - (held - 1 / size) ** 2
-
-    def mix(self, states: Floats) -> Floats:
-        if self.one_cell:
-            return super().mix(states)
-        own = states[..., self.silent :].reshape(*states.shape[:-1], self.positions, self._per)
-        marks = self._shares[0, 1:] + own @ self._lift
-        whole = states.sum(axis=-1, keepdims=True)
-        return np.concatenate([marks.reshape(*states.shape[:-1], -1), whole], axis=-1)
-
-    def covariance(self, decoder: Floats, states: Floats) -> Floats:
-        """One block per position on the diagonal, minus the outer product of the mean shift."""
-        if self.one_cell:
-            return super().covariance(decoder, states)
-        inner = np.array([np.diag(row) - np.outer(row, row) for row in self._shares[:, 1:]])
-        own, shift = states[self.silent :].reshape(self.positions, self._per), self._lift
-        blocks = inner[0] + np.einsum("pm,mst->pst", own, inner[1:] - inner[0])
-        blocks += np.einsum("pm,ms,mt->pst", own, shift, shift)
-        cells = decoder[:-1].reshape(self.positions, self.alphabet - 1, -1)
-        spread = np.einsum("psk,pst,ptl->kl", cells, blocks, cells, optimize=True)
-        mean = np.einsum("pm,ms,psk->k", own, shift, cells)
-        return np.asarray(spread - np.outer(mean, mean))
 
     # -- what honest counts can be ---------------------------------------------------------------
 
@@ -513,44 +326,3 @@ class Symbols(Channel):
             after = above**self.positions
             shared, before = shared + float(ratio) * (before - after), after
         return Fraction(shared * (1 - ROUNDING))
-
-
-def _pick(numbers: np.ndarray, slices: np.ndarray) -> Bits:
-    """The symbol of the first slice whose end is above the number; 0 if there is none."""
-    if len(slices) == 1:
-        return (numbers < slices[0]).astype(np.uint8)
-    number = np.searchsorted(slices, numbers, side="right") + 1
-    return np.where(number > len(slices), 0, number).astype(np.uint8)
-
-
-def below_by_planes(end: int, stream: Stream, first: int, people: int) -> Words:
-    """For each person a word of 32 bits: is the number of each position below ``end``?
-
-    Planes are read eight at a time, and only for people with an undecided position. After eight planes
-    one group in eight is left.
-    """
-    below = np.zeros(people, np.uint32)
-    open_ = np.full(people, 0xFFFFFFFF, np.uint32)
-    rows = np.arange(people)
-    for start in range(0, 32, 8):
-        planes = stream.words(first + start, 8, None if start == 0 else rows)
-        less, undecided = below[rows], open_[rows]
-        for j in range(8):
-            if end >> (31 - start - j) & 1:
-                less |= undecided & ~planes[:, j]
-                undecided &= planes[:, j]
-            else:
-                undecided &= ~planes[:, j]
-        below[rows], open_[rows] = less, undecided
-        rows = rows[undecided != 0]
-        if not len(rows):
-            break
-    return below
-
-
-def unplane(words: Words, size: int) -> np.ndarray:
-    """The numbers of ``size`` positions from the bit planes of as many words."""
-    raw = np.ascontiguousarray(words).astype("<u4", copy=False).view(np.uint8)
-    planes = np.unpackbits(raw, axis=1, bitorder="little").reshape(len(words), 32, size)
-    weights = (np.uint64(1) << np.arange(31, -1, -1, dtype=np.uint64))[None, :, None]
-    return (planes * weights).sum(axis=1, dtype=np.uint64)

@@ -13,7 +13,8 @@ from ...foundation.arrays import WORD, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most, most_lies
-from ..law import FastDraw, IntegerChannel, as_states, nan_where_biased, thresholds
+from ..law import FastDraw, IntegerChannel
+from ..law_arrays import as_states, nan_where_biased, thresholds
 from ..proof import Proof
 
 if TYPE_CHECKING:

@@ -13,7 +13,9 @@ import numpy as np
 from ...foundation.arrays import WORD, Floats, Integers, Words
 from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
-from ..law import MOST_OUTPUTS, Channel, Document, FastDraw, as_states, thresholds, weights_of
+from ..document_fields import Document, weights_of
+from ..law import MOST_OUTPUTS, Channel, FastDraw
+from ..law_arrays import as_states, thresholds
 from ..proof import Proof
 
 MOST_ENTRIES = 1 << 16

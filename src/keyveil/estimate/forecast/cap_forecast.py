@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +51,7 @@ def corrected_forecast(forecast: Forecast) -> CorrectedForecast:
     truth = forecast.truth
     expected = np.stack([truth.frequency, truth.frequency * truth.mean], axis=-1)
     kept = expected + forecast.bias
-    share = _expected_share(forecast.caps, kept[:, 0], truth.count)
+    share = _expected_share(_ShareQuestion(forecast.caps, kept[:, 0], truth.count))
     scale = 1.0 / share.value[:, None]
     noise = replace(
         forecast,
@@ -89,14 +90,42 @@ def top_coverage(
     return float(np.nanmin(covered[order[before < MOST_HELD]]))
 
 
-def _expected_share(caps: CapForecast, kept: Floats, count: Floats) -> CountedShare:
+class _ShareQuestion:
+    """What the share that counts depends on; two are equal if all numbers are.
+
+    Mechanisms with the same cap have the same share: it depends on people and not on the noise.
+    """
+
+    def __init__(self, caps: CapForecast, kept: Floats, count: Floats) -> None:
+        self.caps, self.kept, self.count = caps, kept, np.asarray(count)
+        size = caps.size
+        arrays = (
+            size.shares,
+            size.covariance,
+            size.one_report,
+            np.asarray(caps.weights),
+            kept,
+            self.count,
+        )
+        content = tuple((array.shape, array.tobytes()) for array in arrays)
+        self._content = size.reports, caps.keys, caps.caps, content
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ShareQuestion) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+
+@lru_cache(maxsize=128)
+def _expected_share(question: _ShareQuestion) -> CountedShare:
     """The share that counts if the answers to the size question are as expected."""
-    size = caps.size
+    caps, size = question.caps, question.caps.size
     answer = SizeAnswer(
         np.asarray(size.reports), size.shares, size.covariance, np.zeros(0, np.int64), size.one_report
     )
     law = SizeLaw.of(answer, caps.keys, caps.caps, caps.weights)
-    return CapCorrection(law, np.asarray(count)).counted_share(kept)
+    return CapCorrection(law, question.count).counted_share(question.kept)
 
 
 def cap_draws(caps: CapForecast, draws: int, count: Floats) -> CapCorrection:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
-from ...people.prior import independent_law
+from ...people.prior_laws import independent_law
 from ..decoding import decoding_of
 from ..linear import Decoder, by_least_squares, key_weights
 from .predicted_error import Forecast, StatedTruth

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...channel.law import as_laws
+from ...channel.law_arrays import as_laws
 from ...foundation.arrays import Floats, Integers
 from ...foundation.coins import Coins
 from .. import DEFAULT, bands

@@ -88,9 +88,9 @@ def keys_independence(released: Released, first: int, second: int) -> float:
     law, everyone = np.outer(*margins), np.ones((states, states))
     answers = [_answers(released, margin) for margin in margins]
     smallest = 1.0
-    for i, one in enumerate(answers[0]):
+    for i, answer in enumerate(answers[0]):
         for j, other in enumerate(answers[1]):
-            asked = AnswerPair(everyone, everyone * one[:, None], everyone * other)
+            asked = AnswerPair(everyone, everyone * answer[:, None], everyone * other)
             share = 1.0 if len(answers[0]) == 1 else 0.5 if i == j == 0 else 1 / 6
             smallest = min(smallest, independence(released, keys, asked, law) / share)
     return smallest

@@ -41,8 +41,8 @@ class ScoreSum(NamedTuple):
 
 def _summed(value: float, reports: Sequence[int], parts: Sequence[CumulantPart]) -> ScoreSum:
     """A statistic from the number of reports and the cumulants of each part."""
-    each = [part(0.0).curve / max(n, 1) for n, part in zip(reports, parts, strict=True)]
-    return ScoreSum(value, parts, sqrt(max(each, default=0.0)))
+    variances = [part(0.0).curve / max(n, 1) for n, part in zip(reports, parts, strict=True)]
+    return ScoreSum(value, parts, sqrt(max(variances, default=0.0)))
 
 
 @singledispatch

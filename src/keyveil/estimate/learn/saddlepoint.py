@@ -92,11 +92,11 @@ def normal_tail(z: float) -> float:
 
 
 def _summed(parts: Sequence[CumulantPart], t: float) -> Cumulants:
-    each = [part(t) for part in parts]
+    cumulants = [part(t) for part in parts]
     return Cumulants(
-        sum(part.value for part in each),
-        sum(part.slope for part in each),
-        sum(part.curve for part in each),
+        sum(part.value for part in cumulants),
+        sum(part.slope for part in cumulants),
+        sum(part.curve for part in cumulants),
     )
 
 

@@ -107,14 +107,14 @@ def meetings(hashes: np.ndarray) -> Iterator[tuple[Integers, Integers, Integers]
         block = hashes[first : first + step]
         order = np.argsort(block, axis=1, kind="stable")
         cells = np.take_along_axis(block, order, axis=1)
-        found = []
+        pairs = []
         for lag in range(1, items):
             seed, place = np.nonzero(cells[:, lag:] == cells[:, :-lag])
             if not len(seed):
                 break
-            found.append((first + seed, order[seed, place], order[seed, place + lag]))
-        if found:
-            yield tuple(np.concatenate(part) for part in zip(*found, strict=True))  # type: ignore[misc]
+            pairs.append((first + seed, order[seed, place], order[seed, place + lag]))
+        if pairs:
+            yield tuple(np.concatenate(part) for part in zip(*pairs, strict=True))  # type: ignore[misc]
 
 
 def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
@@ -126,9 +126,9 @@ def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
         loops.collide(hashes, int(hashes.max()) + 1, both)
     else:
         total = np.zeros(items * items)
-        for seed, one, two in meetings(hashes):
-            weights = None if seen is None else seen[seed, hashes[seed, one]]
-            total += np.bincount(one * items + two, weights, items * items)
+        for seed, first, second in meetings(hashes):
+            weights = None if seen is None else seen[seed, hashes[seed, first]]
+            total += np.bincount(first * items + second, weights, items * items)
         both = total.reshape(items, items)
     both = both + both.T
     own = seeds if seen is None else seen[np.arange(seeds)[:, None], hashes].sum(axis=0)
@@ -144,22 +144,22 @@ def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
     """
     half, words = channel.small // 2, channel.words_under(np.arange(keys))
     cells = (words >> np.uint64(32)).astype(np.int64)
-    told = channel.relative_survival(words)
+    survival = channel.relative_survival(words)
     together, agree, lent = (np.zeros((keys, keys)) for _ in range(3))
     loops = worthwhile(cells.size * _MET, "collisions")
     if loops is not None:
-        loops.collide_signed(cells, half, told, together, agree, lent)
+        loops.collide_signed(cells, half, survival, together, agree, lent)
     else:
-        for seed, one, two in meetings((cells % half).astype(np.int32)):
-            sign = np.where(cells[seed, one] == cells[seed, two], 1.0, -1.0)
-            np.add.at(together, (one, two), 1.0)
-            np.add.at(agree, (one, two), sign)
-            np.add.at(lent, (one, two), sign * told[seed, two])
-            np.add.at(lent, (two, one), sign * told[seed, one])
-    made = [part / channel.pool for part in (together + together.T, agree + agree.T, lent)]
-    for part, own in zip(made, (1.0, 1.0, told.mean(axis=0)), strict=True):
+        for seed, first, second in meetings((cells % half).astype(np.int32)):
+            sign = np.where(cells[seed, first] == cells[seed, second], 1.0, -1.0)
+            np.add.at(together, (first, second), 1.0)
+            np.add.at(agree, (first, second), sign)
+            np.add.at(lent, (first, second), sign * survival[seed, second])
+            np.add.at(lent, (second, first), sign * survival[seed, first])
+    matrices = [part / channel.pool for part in (together + together.T, agree + agree.T, lent)]
+    for part, own in zip(matrices, (1.0, 1.0, survival.mean(axis=0)), strict=True):
         np.fill_diagonal(part, own)
-    return made[0], made[1], made[2]
+    return matrices[0], matrices[1], matrices[2]
 
 
 @lru_cache(maxsize=4)

@@ -85,12 +85,12 @@ def _summed(parts: _Parts, many: Floats) -> _Parts:
     size = many.sum()
     of_one = np.clip(values[..., 0], 0.0, 1.0)
     # Two positions share a report only by the state, which is at one of them: covariance - x y.
-    told = covariance[..., 0] - np.clip(values, -1.0, 1.0) * (1.0 - of_one)[..., None]
-    whole = (told[..., 0] @ many)[..., None]  # the variance of the sum
+    shared = covariance[..., 0] - np.clip(values, -1.0, 1.0) * (1.0 - of_one)[..., None]
+    whole = (shared[..., 0] @ many)[..., None]  # the variance of the sum
     values[..., 0] += (1.0 - (values[..., 0] @ many)[..., None]) / size
-    covariance[..., 0, 0] += whole / size**2 - 2 * told[..., 0] / size
-    covariance[..., 0, 1] -= told[..., 1] / size
-    covariance[..., 1, 0] -= told[..., 1] / size
+    covariance[..., 0, 0] += whole / size**2 - 2 * shared[..., 0] / size
+    covariance[..., 0, 1] -= shared[..., 1] / size
+    covariance[..., 1, 0] -= shared[..., 1] / size
     return _Parts(values, covariance)
 
 
@@ -110,8 +110,8 @@ def padded_moments(plan: Plan, counts: Integers, summed: bool = True) -> Moments
             parts = _summed(parts, np.ones(keys + length))
         values = length * parts.values[..., :keys, :]
         covariance = length**2 * parts.covariance[..., :keys, :, :] / n[..., None]
-    each = np.broadcast_to(reports[..., None], values.shape[:-1]).astype(np.int64)
-    return Moments(each, values, covariance)
+    key_reports = np.broadcast_to(reports[..., None], values.shape[:-1]).astype(np.int64)
+    return Moments(key_reports, values, covariance)
 
 
 def padded_forecast(plan: Plan, people: float, prior: Prior, summed: bool = True) -> Forecast:
@@ -199,8 +199,8 @@ def published(plan: Plan, counts: Integers, level: float) -> KeyBands:
         holders = np.stack([low, high], axis=-1) - n[..., None] * fake / 2
         holders = np.minimum(np.maximum(holders @ undo, 1.0), most[..., None])
         mean = (holders[..., 1] - holders[..., 0]) / most
-    each = np.broadcast_to(n, frequency.shape).astype(np.int64)
-    return KeyBands(each, _unclaimed(frequency), _unclaimed(mean))
+    key_reports = np.broadcast_to(n, frequency.shape).astype(np.int64)
+    return KeyBands(key_reports, _unclaimed(frequency), _unclaimed(mean))
 
 
 def _unclaimed(value: Floats) -> Band:

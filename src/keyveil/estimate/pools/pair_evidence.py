@@ -134,9 +134,11 @@ class PairEvidence:
             return 2 * keys[0] + np.arange(2), weights[1:] - weights[0]
         if keys[0] > keys[1]:
             keys, weights = (keys[1], keys[0]), weights.swapaxes(0, 1)
-        one, two = keys
+        low_key, high_key = keys
         none, of_one, of_two = weights[0, 0], weights[1:, 0], weights[0, 1:]
         of_both = weights[1:, 1:] - of_one[:, None] - of_two[None, :] + none
-        first = pair_item(len(self.plan.schema.keys), one, two)
-        items = np.concatenate([2 * one + np.arange(2), 2 * two + np.arange(2), first + np.arange(4)])
+        first = pair_item(len(self.plan.schema.keys), low_key, high_key)
+        items = np.concatenate(
+            [2 * low_key + np.arange(2), 2 * high_key + np.arange(2), first + np.arange(4)]
+        )
         return items, np.concatenate([of_one - none, of_two - none, of_both.reshape(4, -1)])

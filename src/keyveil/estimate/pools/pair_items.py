@@ -66,10 +66,10 @@ class Scores:
         spread: Floats = undo @ self._spread(weighted, np.diag(weighted), np.diag(weighted)) @ undo.T
         return values, spread, undo
 
-    def _spread(self, both: Floats, one: Floats, two: Floats) -> Floats:
+    def _spread(self, both: Floats, first: Floats, second: Floats) -> Floats:
         """Covariance of scores, from how often both cells, and how often each, is named."""
         scale = self.channel.gain**2 * max(self.reports, 1)
-        return np.asarray((both - np.outer(one, two)) / scale)
+        return np.asarray((both - np.outer(first, second)) / scale)
 
     def _met(self, hashes: np.ndarray, others: np.ndarray) -> tuple[Floats, Floats]:
         """For items by items: the share of seeds on which they collide, and of reports in that cell."""
@@ -104,19 +104,19 @@ class Scores:
     def _outside(self, items: Integers) -> tuple[Floats, Floats, Floats]:
         """Items outside the core: frequencies, covariance with the core's, covariance of their own."""
         hashes = self.channel.hashes(items)
-        values, one = self._scored(hashes), self._seen[self._seeds, hashes].sum(axis=0)
+        values, named = self._scored(hashes), self._seen[self._seeds, hashes].sum(axis=0)
         _, both = self._met(hashes, hashes)
-        spread = self._spread(both, one, one) + self.pool_variance * np.eye(len(items))
+        spread = self._spread(both, named, named) + self.pool_variance * np.eye(len(items))
         if not self.core:
             return values, np.zeros((len(items), 0)), spread
         core, of_core, undo = self._solved
         share, both = self._met(hashes, self._core_hashes)
         pull = excess(share, self.channel.small)
-        told = (
-            self._spread(both, one, self._core_named) @ undo.T
+        with_core = (
+            self._spread(both, named, self._core_named) @ undo.T
         )  # covariance of these scores with the core
-        cross = told - pull @ of_core
-        spread = spread - told @ pull.T - pull @ told.T + pull @ of_core @ pull.T
+        cross = with_core - pull @ of_core
+        spread = spread - with_core @ pull.T - pull @ with_core.T + pull @ of_core @ pull.T
         return values - pull @ core, cross, spread
 
     def expected(self, law: Floats) -> Scores:
@@ -124,11 +124,11 @@ class Scores:
 
         Its estimates are what is expected, and its covariance is that of as many reports.
         """
-        made = copy(self)
-        made.__dict__.update(pool_variance=self.pool_variance, shares=law, _seen=law)
+        scores = copy(self)
+        scores.__dict__.update(pool_variance=self.pool_variance, shares=law, _seen=law)
         for name in ("_solved", "_core_named"):
-            made.__dict__.pop(name, None)
-        return made
+            scores.__dict__.pop(name, None)
+        return scores
 
     def own_weights(self, items: Integers) -> Floats:
         """Weights ``(items, items)`` of the items' own scores in each of their estimated frequencies.

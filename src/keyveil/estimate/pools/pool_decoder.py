@@ -97,11 +97,11 @@ def _of_shares(named: Floats, same: Floats, gains: Floats) -> Floats:
     """One report's covariance of frequency and mass, from the shares of low and high, and of both."""
     low, high = named[..., 0], named[..., 1]
     both, apart = low + high, high - low
-    made = np.empty((*named.shape, 2))
-    made[..., 0, 0] = both + 2 * same - both**2
-    made[..., 1, 1] = both - 2 * same - apart**2
-    made[..., 0, 1] = made[..., 1, 0] = apart - both * apart
-    return made / (gains[:, None] * gains[None, :])
+    covariance = np.empty((*named.shape, 2))
+    covariance[..., 0, 0] = both + 2 * same - both**2
+    covariance[..., 1, 1] = both - 2 * same - apart**2
+    covariance[..., 0, 1] = covariance[..., 1, 0] = apart - both * apart
+    return covariance / (gains[:, None] * gains[None, :])
 
 
 def _corrected(

@@ -52,11 +52,11 @@ def pair_variance(channel: SeedPool, row: Integers, values: Floats, spread: Floa
     grid = row[1:].reshape(channel.pool, channel.small)
     under = grid.sum(axis=1, keepdims=True) * channel.pool  # chance also gives seeds unlike numbers
     left = (grid - under * law_of_single_keys(channel, values).reshape(grid.shape)).ravel()
-    made = np.empty((keys, 2))
+    squares = np.empty((keys, 2))
     for of, cells, _ in blocks(channel, keys):
-        told = (left[cells] @ TURN.T) / (np.array(channel.gains) * reports)
-        made[of] = np.einsum("skp,skp->kp", told, told)
-    return np.maximum(made - np.diagonal(spread, axis1=1, axis2=2), 0.0)
+        residuals = (left[cells] @ TURN.T) / (np.array(channel.gains) * reports)
+        squares[of] = np.einsum("skp,skp->kp", residuals, residuals)
+    return np.maximum(squares - np.diagonal(spread, axis1=1, axis2=2), 0.0)
 
 
 def law_of_single_keys(channel: SeedPool, values: Floats) -> Floats:
@@ -64,8 +64,8 @@ def law_of_single_keys(channel: SeedPool, values: Floats) -> Floats:
     weights = channel.cell_weights(values)
     law = np.full(channel.cells, (1.0 - weights[0].sum()) / channel.small)
     for of, cells, _ in blocks(channel, len(values)):
-        each = np.broadcast_to(weights[:, of], cells.shape)
-        law += np.bincount(cells.ravel(), each.ravel(), channel.cells)
+        cell_weights = np.broadcast_to(weights[:, of], cells.shape)
+        law += np.bincount(cells.ravel(), cell_weights.ravel(), channel.cells)
     return law / channel.pool
 
 
@@ -81,11 +81,11 @@ def second_order(channel: SeedPool, square: Floats, count: Floats) -> Floats:
     its sign, so masses have half.)
     """
 
-    def beside(one: Floats, two: Floats) -> Floats:
-        return one * np.maximum((two * count).sum(axis=-1, keepdims=True) - two, 0.0)
+    def beside(first: Floats, second: Floats) -> Floats:
+        return first * np.maximum((second * count).sum(axis=-1, keepdims=True) - second, 0.0)
 
-    f, mass, each = square[..., 0], square[..., 1], channel.key_energy(square)
-    squares = PairSquares(beside(each, each), beside(mass, f) + beside(f, mass))
+    f, mass, energy = square[..., 0], square[..., 1], channel.key_energy(square)
+    squares = PairSquares(beside(energy, energy), beside(mass, f) + beside(f, mass))
     return channel.second_order(squares, count)
 
 
@@ -140,12 +140,12 @@ def paired(channel: SeedPool, keys: int, sample: Sample) -> Floats:
     np.put_along_axis(marks, np.where(sets < 0, 2 * keys, sets), 1.0, axis=1)
     low, high = marks[:, 0:-1:2], marks[:, 1:-1:2]
 
-    def squared(one: Floats, two: Floats) -> Floats:
+    def squared(first: Floats, second: Floats) -> Floats:
         """For each key the sum over others of x^2, less what chance adds to it."""
-        share = one.T @ (two * shares[:, None])
-        chance = np.abs(one).T @ (np.abs(two) * shares[:, None]) / drawn
-        made = np.maximum(share**2 - chance, 0.0)
-        np.fill_diagonal(made, 0.0)
-        return np.asarray(made.sum(axis=1))
+        share = first.T @ (second * shares[:, None])
+        chance = np.abs(first).T @ (np.abs(second) * shares[:, None]) / drawn
+        squares = np.maximum(share**2 - chance, 0.0)
+        np.fill_diagonal(squares, 0.0)
+        return np.asarray(squares.sum(axis=1))
 
     return channel.second_order(channel.pair_squares(squared, low, high), np.ones(keys))

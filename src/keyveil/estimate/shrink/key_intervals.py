@@ -78,22 +78,22 @@ def _plain(
 ) -> Ends:
     """Intervals of values that are no ratios, with their own variances."""
     seen, spread = np.where(known, values, np.nan), np.where(known, variances, 1.0)
-    zero, one = np.zeros_like(spread), np.ones_like(spread)
+    zero, ones = np.zeros_like(spread), np.ones_like(spread)
     prior = prior_from_others(values, spread, known, widest)
-    return assisted_interval(RatioEstimates(seen, one, spread, zero, zero), prior, limits, level)
+    return assisted_interval(RatioEstimates(seen, ones, spread, zero, zero), prior, limits, level)
 
 
 def _frequency(f: Floats, mean: Floats, noise: Noise, known: Flags, level: float) -> Ends:
     inside = np.clip(np.where(known, f, 0.5), 0.0, 1.0)[..., None]
     variance = noise.entry(0, 0, inside, inside * mean[..., None])[..., 0]
-    zero, one = np.zeros_like(variance), np.ones_like(variance)
+    zero, ones = np.zeros_like(variance), np.ones_like(variance)
     prior = prior_from_others(f, variance, known, WIDEST["frequency"])
 
     def spread(ratios: Floats) -> tuple[Floats, Floats, Floats]:
         at = noise.entry(0, 0, ratios, ratios * mean[..., None])
         return at, np.zeros_like(at), np.zeros_like(at)
 
-    tested = RatioEstimates(np.where(known, f, np.nan), one, variance, zero, zero)
+    tested = RatioEstimates(np.where(known, f, np.nan), ones, variance, zero, zero)
     return assisted_interval(tested, prior, (0.0, 1.0), level, spread)
 
 

@@ -113,8 +113,8 @@ def shrunk_where(
     if level is not None:
         ends = key_intervals(moments, {name: band.value for name, band in bands.items()}, level)
         bands = {name: with_intervals(band, ends[name], LOWEST[name]) for name, band in bands.items()}
-    found = KeyBands(moments.reports, **bands)
-    return found if moments.caps is None else moments.caps.corrected(found, level)
+    shrunken = KeyBands(moments.reports, **bands)
+    return shrunken if moments.caps is None else moments.caps.corrected(shrunken, level)
 
 
 def learn(raw: KeyBands, moments: Moments) -> dict[str, Posterior]:

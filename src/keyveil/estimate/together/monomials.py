@@ -34,9 +34,9 @@ class SumEvidence:
         assert plan.channel_of is not None
         turns = [iter(part) for part in parts]
         for view, number in zip(plan.views.keys, plan.channel_of, strict=True):
-            powers, ends, told = next(turns[number])
+            powers, ends, mean = next(turns[number])
             name = tuple(sorted(zip(view, powers, strict=True)))
-            self.means[name], self.ends[name] = told, ends
+            self.means[name], self.ends[name] = mean, ends
 
     def _of_channel(
         self, tally: Tally, number: int
@@ -53,8 +53,8 @@ class SumEvidence:
         means = shares @ decoder
         spreads = (shares @ decoder**2 - means**2) / most
         estimates = np.where(reports > 0, counts @ decoder / most, 0.0)
-        told = zip(estimates.tolist(), spreads.tolist(), reports.tolist(), strict=True)
-        return [(powers, ends, each) for each in told]
+        estimated = zip(estimates.tolist(), spreads.tolist(), reports.tolist(), strict=True)
+        return [(powers, ends, estimate) for estimate in estimated]
 
     def moments(self, keys: tuple[int, ...], weights: Floats) -> JointMoments | None:
         """Moments of the weights, expanded over products of {1, x, |x|}.

@@ -40,10 +40,10 @@ def pair_weights(schema: Schema) -> Floats:
     """Weights of the functionals on the joint states of two keys, ``(states, states, 7)``."""
     held = np.concatenate([[0.0], np.ones(schema.levels)])
     value = np.concatenate([[0.0], schema.values if schema.levels > 1 else [0.0]])
-    one = np.ones(schema.levels + 1)
+    ones = np.ones(schema.levels + 1)
     parts = (
-        *((held, held), (held, one), (one, held)),
-        *((value, held), (held, value), (value, one), (one, value)),
+        *((held, held), (held, ones), (ones, held)),
+        *((value, held), (held, value), (value, ones), (ones, value)),
     )
     return np.stack([np.outer(*part) for part in parts], axis=-1)
 

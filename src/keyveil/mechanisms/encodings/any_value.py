@@ -16,7 +16,7 @@ from ...estimate.decoding import StateDecoding
 from ...foundation.arrays import Floats, Integers
 from ...foundation.coins import Stream
 from ...people.people import People
-from ...people.prior import independent_law
+from ...people.prior_laws import independent_law
 from ...people.schema import Schema
 from ...people.views import Views
 from ...plan.encoding import Encoding, Held, StateLaw, digit_law, word_share

@@ -85,8 +85,8 @@ class SetSize(Encoding, StateDecoding):
         channel = plan.channels[0]
         ends = bucket_ends(channel.states)
         least = np.concatenate([[0], ends[:-1] + 1])
-        told = state_sums(channel, counts, np.eye(channel.states))
-        return SizeAnswer(*told, least, one_report(channel))
+        sums = state_sums(channel, counts, np.eye(channel.states))
+        return SizeAnswer(*sums, least, one_report(channel))
 
     def size_forecast(self, plan: Plan, people: float, prior: Prior) -> SizeForecast:
         from ...estimate.forecast.predicted_error import SizeForecast

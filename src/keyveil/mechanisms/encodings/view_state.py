@@ -93,16 +93,16 @@ class ViewState(Encoding, StateDecoding):
                 return states
 
             return encode_whole
-        found = _Found()
+        memory = _HeldKeys()
 
         def encode(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
             starts = people.starts[rows.start : rows.stop + 1]
             inside = int(np.searchsorted(starts[:-1], len(keys) - loops.LANES, side="right"))
-            kept = found.of(len(words) * views.key_table.shape[1] + 1)
+            kept = memory.of(len(words) * views.key_table.shape[1] + 1)
             facts = views.key_table, starts, keys, schema.levels + 1, inside
             count = loops.find_in_views(words, picked, *facts, *kept)
             states = np.empty(len(words), np.uint64)
-            loops.round_in_views(words, keys, values, *table, count, *kept, found.values, states)
+            loops.round_in_views(words, keys, values, *table, count, *kept, memory.values, states)
             return states
 
         return encode
@@ -229,7 +229,7 @@ def _encode_whole(
     return states
 
 
-class _Found:
+class _HeldKeys:
     """Memory for the keys that are held: whose, their rows, places in the view, worth, and values."""
 
     def __init__(self) -> None:

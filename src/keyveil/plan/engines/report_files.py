@@ -43,12 +43,12 @@ class ReportFiles:
             if starts_with(path, MAGIC):
                 tally = Tally.load(plan, path)
                 self.tally = self.tally + tally
-                some = tally.reports > 0
+                has_reports = tally.reports > 0
             else:
                 segments = list(segments_of(plan, path))
                 self.segments += segments
-                some = bool(segments)
-            (self.files if some else self.empty).append(path)
+                has_reports = bool(segments)
+            (self.files if has_reports else self.empty).append(path)
 
     def counted(self, engine: Engine | None = None, progress: Progress | None = None) -> Tally:
         """The tally of all."""

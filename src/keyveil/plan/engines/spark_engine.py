@@ -100,8 +100,8 @@ def plain_errors() -> Iterator[None]:
         raise
     except Exception as error:
         for line in str(error).splitlines():
-            name, found, message = line.strip().partition(": ")
+            name, separator, message = line.strip().partition(": ")
             kind = getattr(errors, name.removeprefix(OWN_ERRORS), None)
-            if found and name.startswith(OWN_ERRORS) and isinstance(kind, type):
+            if separator and name.startswith(OWN_ERRORS) and isinstance(kind, type):
                 raise kind(message) from None
         raise

@@ -5,8 +5,10 @@
 a device keeps. ``stand_in`` answers in place of a collector, in tests and audits.
 """
 
-from .client_core import ClientError, Outcome, Patience
+from .client_core import Patience
+from .client_error import ClientError
 from .http_client import AsyncClient, Client
 from .ledger import Ledger
+from .verdict import Outcome
 
 __all__ = ["AsyncClient", "Client", "ClientError", "Ledger", "Outcome", "Patience"]

@@ -11,30 +11,23 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from email.utils import parsedate_to_datetime
-from ipaddress import ip_address
 from math import ceil, isfinite
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from ...foundation.coins import Coins
-from ...foundation.errors import KeyveilError, PlanError
+from ...foundation.errors import PlanError
 from ...plan.budget import checked_cap
 from ...plan.plan import Plan
 from ...plan.plan_document import MOST_BYTES
 from ...plan.report import is_hex
+from .client_error import ClientError
 from .ledger import WAITING, Entry, Ledger
+from .service_url import checked_url
+from .verdict import LATER, LONGEST, Outcome, Response, judge, retry_after
 
 T = TypeVar("T")
 
-FINAL = frozenset(
-    {"closed_epoch", "closed_collection", "closed_round", "full", "impossible", "other_plan"}
-)
-"""Reasons after which a report is dropped: it may have been counted, or never will be."""
-LATER = frozenset({408, 425, 429})
-"""The only 4xx statuses after which the same request is sent again later."""
-LONGEST = 86_400.0
-"""Maximum number of seconds that a server may make a client wait."""
 MOST_EPOCH = 2**32 - 1
 EPOCHS = (3_600, 21_600, 43_200, 86_400, 604_800)
 """Epoch lengths in seconds that devices answer: one, six and twelve hours, a day, a week.
@@ -54,10 +47,6 @@ LONGEST_ANSWER = 300.0
 """Seconds within which a response must be complete."""
 
 
-class ClientError(KeyveilError):
-    """The collector cannot be reached or trusted, or accepts no answers now. Nothing was sent."""
-
-
 @dataclass(frozen=True)
 class Ask:
     """A request to make."""
@@ -75,25 +64,6 @@ class Wait:
     """Seconds to let pass."""
 
     seconds: float
-
-
-@dataclass(frozen=True)
-class Response:
-    """A response; status 0 if there was none."""
-
-    status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    fault: str = ""
-    """Why the response was not read to its end; empty if it was."""
-
-    def document(self) -> dict[str, Any]:
-        """The body as a JSON object; empty if it is not one."""
-        try:
-            document = json.loads(self.body)
-        except (ValueError, RecursionError):
-            return {}
-        return document if isinstance(document, dict) else {}
 
 
 class Reading:
@@ -135,78 +105,6 @@ class Reading:
 
 
 Steps = Generator[Ask | Wait, Response | None, T]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What happened to a device's report to a collection."""
-
-    collection: str
-    plan: str
-    epsilon: Decimal
-    state: str
-    """As in the ledger: counted, held, waiting, refused, dropped, lost."""
-    reason: str = ""
-    after: float = 0.0
-    """For a waiting report: the time before which it is not sent."""
-
-    @property
-    def counted(self) -> bool:
-        """Whether the collector has counted it."""
-        return self.state == "counted"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The meaning of one response to a report."""
-
-    state: str
-    reason: str
-    after: float = 0.0
-    """Seconds that the server asks to wait."""
-
-
-def judge(response: Response, name: str, now: float) -> Verdict:
-    """The meaning of a response for the report with an id.
-
-    Only a collector's own answer settles a report. The login page of a hotel network with status 200 has
-    counted nothing, and its 410 has closed nothing.
-    """
-    body, after = response.document(), _retry_after(response, now)
-    if response.status in (200, 202):
-        return _judge_taken(response.status, body, name, after)
-    reason = body.get("reason")
-    reason = reason if isinstance(reason, str) and len(reason) <= 40 else f"status {response.status}"
-    if response.status in LATER or response.status >= 500 or not 400 <= response.status < 500:
-        return Verdict("waiting", reason if response.status else "unreachable", after)
-    return Verdict("dropped" if reason in FINAL else "refused", reason)
-
-
-def _judge_taken(status: int, body: dict[str, Any], name: str, after: float) -> Verdict:
-    failed, accepted = body.get("failed"), body.get("accepted")
-    if isinstance(failed, list) and isinstance(accepted, int) and not isinstance(accepted, bool):
-        for failure in failed:
-            if isinstance(failure, dict) and failure.get("id") == name:
-                reason = str(failure.get("reason"))[:40]
-                if reason in FINAL:
-                    return Verdict("dropped", reason)
-                return Verdict("waiting" if failure.get("retry") is True else "refused", reason, after)
-        if status == 200 and accepted >= 1:
-            return Verdict("counted", "")
-        if status == 202 and body.get("held") == 1:
-            return Verdict("held", "a relay waits for others", after)
-    return Verdict("waiting", "unreadable", after)
-
-
-def _retry_after(response: Response, now: float) -> float:
-    """Seconds that the server asks to wait, in either form of the header."""
-    given = response.headers.get("retry-after", "").strip()
-    if given.isascii() and given.isdigit():
-        return min(float(given[:12]), LONGEST)
-    try:
-        return min(max(0.0, parsedate_to_datetime(given).timestamp() - now), LONGEST)
-    except (TypeError, ValueError, OverflowError):
-        return 0.0
 
 
 @dataclass(frozen=True)
@@ -324,7 +222,7 @@ class Core:
             if 400 <= response.status < 500 and response.status not in LATER:
                 reason = response.document().get("reason", "")
                 raise ClientError(f"the collector refuses: status {response.status} {reason}".strip())
-            delay = self._patience.delay(tries, _retry_after(response, self._clock()), self._jitter())
+            delay = self._patience.delay(tries, retry_after(response, self._clock()), self._jitter())
             if delay > self._patience.longest or tries == self._patience.attempts:
                 break
             yield Wait(delay)
@@ -445,29 +343,3 @@ class Core:
 def _outcome(entry: Entry) -> Outcome:
     after = entry.after if entry.state in ("waiting", "held") else 0.0
     return Outcome(entry.collection, entry.plan, entry.epsilon, entry.state, entry.reason, after)
-
-
-def checked_url(url: str) -> str:
-    """A collector's checked address. Another machine needs https, so that nobody can change the plan."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        raise ClientError("a collector's address looks like https://example.org") from None
-    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
-        raise ClientError("a collector's address looks like https://example.org")
-    if parts.username is not None or parts.password is not None:
-        raise ClientError(
-            "a collector's address must not contain a name or password; give the token separately"
-        )
-    if parts.scheme == "http" and not is_loopback(host):
-        raise ClientError("a collector on another machine needs https")
-    return url.rstrip("/")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine's loopback."""
-    try:
-        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

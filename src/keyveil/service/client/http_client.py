@@ -19,21 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...plan.plan import Plan
 from .certificates import no_response, trusted
-from .client_core import (
-    LEAST_EPOCH,
-    Ask,
-    ClientError,
-    Core,
-    Outcome,
-    Patience,
-    Reading,
-    Response,
-    Steps,
-    Wait,
-    checked_url,
-    even,
-)
+from .client_core import LEAST_EPOCH, Ask, Core, Patience, Reading, Steps, Wait, even
+from .client_error import ClientError
 from .ledger import MOST_WAITING, Entry, Ledger
+from .service_url import checked_url
+from .verdict import Outcome, Response
 
 if TYPE_CHECKING:
     import httpx

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...people.prior import GRID
+from ...people.prior_laws import GRID
 from ...people.synthetic import KnownPopulation, normal_values, of_keys
 from . import figures
 from .compared import Line, measure

@@ -161,10 +161,10 @@ def clipped_marks(panel: Any, lines: Mapping[str, Sequence[Row]], x: str, y: str
 
     clipped = {label: [row[x] for row in rows if row[y] > top] for label, rows in lines.items()}
     for number, label in enumerate(label for label, places in clipped.items() if places):
-        beside = ScaledTranslation(0.1 * number, 0, panel.figure.dpi_scale_trans)
+        offset = ScaledTranslation(0.1 * number, 0, panel.figure.dpi_scale_trans)
         look = {"color": style_of(label)["color"], "marker": "^", "ls": "", "ms": 6, "clip_on": False}
         heights = [top] * len(clipped[label])
-        panel.plot(clipped[label], heights, **look, zorder=5, transform=panel.transData + beside)
+        panel.plot(clipped[label], heights, **look, zorder=5, transform=panel.transData + offset)
 
 
 def epsilons(panel: Any, values: Sequence[float], label: str = "epsilon") -> None:

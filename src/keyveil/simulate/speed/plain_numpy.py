@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...channel import Symmetric
-from ...channel.law import random_stream
+from ...channel.law_arrays import random_stream
 from ...people.people import People
 from ...plan.plan import Plan
 

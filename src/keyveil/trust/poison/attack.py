@@ -12,7 +12,7 @@ import numpy as np
 from ...estimate.decoding import moments_of
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
-from ...people.prior import HELD
+from ...people.prior_laws import HELD
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .averaged_attack import AveragedViews, is_pooled

@@ -21,7 +21,7 @@ from ...estimate.forecast.query_forecast import expected_tally
 from ...estimate.linear import key_weights, single_keys
 from ...estimate.together.view_laws import key_information
 from ...foundation.arrays import Floats, Integers
-from ...people.prior import independent_law
+from ...people.prior_laws import independent_law
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .influence import views_by_kind

@@ -12,7 +12,7 @@ from ...estimate.together.joint import lifted
 from ...estimate.together.query import Query
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
-from ...people.prior import independent_law
+from ...people.prior_laws import independent_law
 from ...plan.plan import Plan
 from .attack import FREQUENCY, MEAN, Aimed, Attack, best_ratio, on_own_range, ratio
 from .gains import Change

@@ -12,7 +12,8 @@ import numpy as np
 from ...estimate.decoding import decoding_of, moments_of
 from ...foundation.arrays import Floats
 from ...foundation.errors import PlanError
-from ...people.prior import Prior, value_law
+from ...people.prior import Prior
+from ...people.prior_laws import value_law
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .attack import COLUMN, FREQUENCY, MEAN, Attack, Scene, finite, ratio

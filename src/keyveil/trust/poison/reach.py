@@ -16,7 +16,7 @@ from ...estimate.caution import with_one_more
 from ...estimate.decoding import moments_of
 from ...estimate.linear import Moments
 from ...foundation.arrays import Floats
-from ...people.prior import independent_law
+from ...people.prior_laws import independent_law
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .attack import Attack, finite, first_goal, on_own_range

@@ -154,14 +154,14 @@ class EpochSealer:
                 collection = None if round_ is None else control.by_id(round_.collection)
                 if round_ is None or collection is None or not _ended(collection, oldest, now):
                     continue
-                one = due.setdefault(collection.id, _Due(collection))
+                work = due.setdefault(collection.id, _Due(collection))
                 epochs = self._store.epochs(session, round_)
-                one.over += [(round_, e) for e in epochs if _ended(collection, e, now)]
+                work.over += [(round_, e) for e in epochs if _ended(collection, e, now)]
             self._due_files(session, control, due, now)
             keys = [(row[0], row[1]) for row in session.rows("select round, epoch from id_keys")]
         self.closed = sum(control.over(at) for at in keys)
         self.open = len(keys) - self.closed
-        over = {(round_.id, epoch) for one in due.values() for round_, epoch in one.over}
+        over = {(round_.id, epoch) for work in due.values() for round_, epoch in work.over}
         for known in (self._closed_since, self._waiting_since):
             for at in set(known) - over:  # sealed by another process, reopened or deleted
                 del known[at]
@@ -181,8 +181,8 @@ class EpochSealer:
             days = None if collection is None else collection.terms.keep
             if round_ is None or collection is None or days is None or at + days * 86_400 > now:
                 continue
-            one = due.setdefault(collection.id, _Due(collection))
-            one.expired.append((round_, epoch, bool(expired)))
+            work = due.setdefault(collection.id, _Due(collection))
+            work.expired.append((round_, epoch, bool(expired)))
         self._looked = True
 
     async def _seal(self, collection: Collection, round_: Round, epoch: int) -> None:

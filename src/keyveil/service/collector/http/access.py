@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
-from ...client.client_core import is_loopback
+from ...client.service_url import is_loopback
 from ..engine.service import Service
 from ..process.problems import Problem
 from ..store.collection import Collection

@@ -15,7 +15,8 @@ from ..store.collection import Collection
 from . import schemas
 from .access import header, require_here
 from .batches import JSON
-from .routes import number_of, operation, round_of, struct_of
+from .request_fields import number_of, round_of, struct_of
+from .routes import operation
 from .web import json
 
 _C = "/v1/collections/{name}"

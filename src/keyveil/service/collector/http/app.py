@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ...client.client_core import is_loopback
+from ...client.service_url import is_loopback
 from ..engine.service import Service
 from ..process.clock import Clock, FleetClock, offset_of
 from ..process.problems import Problem

@@ -50,10 +50,10 @@ def client_files() -> dict[str, tuple[bytes, str]]:
     kind=JAVASCRIPT, etag="the file is the one named by If-None-Match",
 )  # fmt: skip
 async def client_file(service: Service, request: Request, _: Collection) -> Response:
-    found = client_files().get(request.path_params["file"])
-    if found is None:
+    file = client_files().get(request.path_params["file"])
+    if file is None:
         raise Problem("unknown", "the client has no such file; its entry is keyveil.js")
-    content, tag = found
+    content, tag = file
     headers = {**_HEADERS, "etag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)

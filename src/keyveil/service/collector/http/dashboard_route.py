@@ -89,10 +89,10 @@ def _routes(host: Host, folder: Path, page: str, below: str) -> list[Route]:
     files = {name: _File(path) for name, path in dashboard_files(folder).items()}
 
     async def serve(name: str | None, request: Request) -> Response:
-        found = files.get(request.path_params["file"] if name is None else name)
-        if found is None:
+        file = files.get(request.path_params["file"] if name is None else name)
+        if file is None:
             raise Problem("unknown")
-        return found.response(request)
+        return file.response(request)
 
     return [
         Route(page, guarded(host, partial(serve, "index.html"))),

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -19,17 +18,17 @@ from ..engine.answer_desk import tally_facts
 from ..engine.plan_difference import compare_plans
 from ..engine.service import Service
 from ..process.problems import Problem
-from ..store.collection import Collection, Round, checked_name
+from ..store.collection import Collection, checked_name
 from ..store.segments import files_of, folder_of, remove
 from . import schemas
 from .access import require
 from .batches import JSON
 from .live import stream
+from .request_fields import body_of, number_of, round_of, struct_of
 from .web import json
 
 TALLY = "application/vnd.keyveil.tally"
 PARQUET = "application/vnd.apache.parquet"
-ADMIN_BODY = 64 << 20
 
 Handler = Callable[[Service, Request, Collection], Awaitable[Response]]
 
@@ -95,81 +94,6 @@ class _Number(Convertor[int]):
 
 
 register_url_convertor("number", _Number())
-
-
-# -- reading requests ------------------------------------------------------------------------------
-
-
-async def body_of(service: Service, request: Request, kinds: tuple[str, ...]) -> bytes:
-    """The body, within the limits of content type, size and time."""
-    main = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
-    if main not in kinds:
-        raise Problem("content_type", f"send {' or '.join(kinds)}")
-    if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise Problem("encoding")
-    parts, size = [], 0
-    try:
-        async with asyncio.timeout(service.settings.request_seconds):
-            async for part in request.stream():
-                size += len(part)
-                if size > ADMIN_BODY:
-                    raise Problem("too_large", f"a body has at most {ADMIN_BODY} bytes")
-                parts.append(part)
-    except TimeoutError:
-        raise Problem("slow") from None
-    return b"".join(parts)
-
-
-async def struct_of(service: Service, request: Request, kind: type[Any]) -> Any:
-    """A JSON body of a type. The problem says what is wrong; only admins send such bodies."""
-    body = await body_of(service, request, (JSON,))
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (ValueError, RecursionError) as error:
-        text = str(error) if isinstance(error, msgspec.ValidationError) else "the body is not JSON"
-        if kind is schemas.NewCollection and _is_plan(body):
-            text = BARE_PLAN
-        raise Problem("malformed", text[:200]) from None
-
-
-BARE_PLAN = (
-    'the body is a plan alone; send {"name": "a-name", "plan": PLAN}, and optionally "terms" and "state"'
-)
-
-
-class _Format(msgspec.Struct):
-    """The format of any document of keyveil."""
-
-    format: str
-
-
-def _is_plan(body: bytes) -> bool:
-    """Whether a body is the document of a plan."""
-    try:
-        return msgspec.json.decode(body, type=_Format).format.startswith("keyveil/plan/")
-    except (ValueError, RecursionError):
-        return False
-
-
-def number_of(request: Request, name: str, default: float) -> float:
-    """A number from the query string."""
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    try:
-        return float(text)
-    except ValueError:
-        raise Problem("invalid", f"'{name}' must be a number") from None
-
-
-def round_of(request: Request, collection: Collection) -> Round:
-    """The round that the query string names; the latest if it names none."""
-    text = request.query_params.get("round")
-    if text is None:
-        return collection.round
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Problem("invalid", "'round' must be a whole number")
-    return collection.numbered(int(text))
 
 
 # -- collections -----------------------------------------------------------------------------------

@@ -28,7 +28,8 @@ from ..store.epoch_keys import KeyFolder
 from ..store.migrations import MIGRATIONS, SQLITE
 from ..store.segments import MANIFEST as MANIFEST_FILE
 from ..store.segments import check_files, files_of, folder_of, hash_of, make_folder, sync
-from ..store.sqlite import SqliteSession, SqliteStore
+from ..store.sqlite import SqliteStore
+from ..store.sqlite_files import SqliteSession
 
 FORMAT = "keyveil/backup/1"
 DATABASE, SEGMENTS, MANIFEST = "store.sqlite", "segments", "backup.json"

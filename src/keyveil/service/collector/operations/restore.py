@@ -29,7 +29,8 @@ from ..store.migrations import MIGRATIONS
 from ..store.seen_ids import split
 from ..store.segments import MANIFEST as MANIFEST_FILE
 from ..store.segments import check_files, folder_of, hash_of, make_folder, sync
-from ..store.sqlite import SqliteSession, SqliteStore, make_private
+from ..store.sqlite import SqliteStore
+from ..store.sqlite_files import SqliteSession, make_private
 from .backup import (
     DATABASE,
     FORMAT,

@@ -29,7 +29,8 @@ from starlette.responses import Response
 
 from ....foundation.errors import KeyveilError
 from ....trust.shuffle import DELTA
-from ...client.client_core import FINAL, Patience, even
+from ...client.client_core import Patience, even
+from ...client.verdict import FINAL
 from ..http import batches
 from ..http.web import json
 from ..process.clock import Clock, SystemClock

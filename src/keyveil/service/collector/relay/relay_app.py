@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from ...client.client_core import is_loopback
+from ...client.service_url import is_loopback
 from ..http import batches
 from ..http.access import header, require_here
 from ..http.server import run

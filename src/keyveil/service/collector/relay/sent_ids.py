@@ -23,7 +23,7 @@ import apsw
 
 from ....foundation.coins import fresh_bytes
 from ....foundation.errors import KeyveilError
-from ..store.sqlite import check_library, connected, lock_beside, make_private
+from ..store.sqlite_files import check_library, connected, lock_beside, make_private
 
 FORMAT = 0x6B760001
 """Version mark of the file; no other kind of file has it."""

@@ -17,8 +17,9 @@ from ....foundation.errors import KeyveilError
 from ....plan.plan import Plan
 from ....trust.shuffle import Amplified, amplified, line
 from ...client.certificates import no_response, trusted
-from ...client.client_core import MOST_PLAN, MOST_RESPONSE, Ask, checked_url
+from ...client.client_core import MOST_PLAN, MOST_RESPONSE, Ask
 from ...client.http_client import read_within
+from ...client.service_url import checked_url
 from ..http import batches
 from ..process.clock import Clock
 from ..process.logs import Log

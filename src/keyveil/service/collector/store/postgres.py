@@ -21,12 +21,12 @@ from ..process.clock import FleetClock
 from .cap_shares import Alone, asked_shares, room_in_share
 from .collection import Collection, Round
 from .control import add_chunk
-from .log_statement import CLAIM, LOG, LOG_AND_CLAIM, IdArray
+from .log_statement import LOG, LOG_AND_CLAIM, IdArray
 from .migrations import MIGRATIONS, POSTGRES, POSTGRES_ONLY
 from .postgres_connection import PostgresSession, fault_of, said_by
+from .postgres_ids import PostgresIds, RepeatedId
 from .report_log import REPLACED, CountsRow, Group, SegmentRow, added_to
 from .shard_lease import CHANGING, LEASE, LOCKS, MIGRATING, NOW, SHARDS, ShardLease
-from .store_base import Store
 from .store_interface import (
     Parcel,
     Session,
@@ -44,18 +44,9 @@ KEPT_CHANGES = 10_000
 """Number of changes that are listed; a process that missed more reads all collections."""
 CAREFUL = 8
 """Number of transactions that expect repeated ids after one was met; they take half as long again."""
-SWEPT_IDS = 20_000
-"""Number of ids deleted in one transaction."""
 
 
-class _Repeated(StoreError):
-    """An id was counted before: the transaction must run again and find out which ones were."""
-
-    def __init__(self) -> None:
-        super().__init__("an id occurs twice")
-
-
-class PostgresStore(Store):
+class PostgresStore(PostgresIds):
     """The PostgreSQL store."""
 
     kind = "postgresql"
@@ -68,8 +59,6 @@ class PostgresStore(Store):
         self._lease = ShardLease()
         self._alone: set[int] = set()
         """Collections of which the next transactions must have no other process's reports beside."""
-        self._careful = 0
-        """Number of transactions that look which ids are new; the others expect that all are."""
         self._single: set[int] = set()
         """Those that the present transaction has for itself."""
         self._heads: dict[tuple[int, int], int] = {}
@@ -171,9 +160,11 @@ class PostgresStore(Store):
         limits = (self.settings.statement_seconds, self.settings.transaction_seconds)
         begun = monotonic()
         try:
-            session.generation, time_of_day, mine, found = session.begin(mode, *limits, *locks, asked)
+            session.generation, time_of_day, mine, granted = session.begin(mode, *limits, *locks, asked)
             session.shares = dict.fromkeys(capped, (0, 0))
-            session.shares.update((int(number), tuple(share)) for number, share in (found or {}).items())
+            session.shares.update(
+                (int(number), tuple(share)) for number, share in (granted or {}).items()
+            )
             self.lock_wait = monotonic() - begun
             if self.clock is not None:
                 self.clock.heard(time_of_day)
@@ -251,7 +242,7 @@ class PostgresStore(Store):
                     return super().append(parcels, now, trusted)
                 except Alone as needed:
                     self._alone.add(needed.collection)
-                except _Repeated:
+                except RepeatedId:
                     self._careful = CAREFUL
         finally:
             self._alone.clear()
@@ -294,7 +285,9 @@ class PostgresStore(Store):
     def _capped(self, collections: Some[int]) -> list[int]:
         """The numbers of the current rounds of those collections that have a cap."""
         known = (self.control.by_id(number) for number in collections)
-        return [one.round.id for one in known if one is not None and one.terms.people is not None]
+        return [
+            entry.round.id for entry in known if entry is not None and entry.terms.people is not None
+        ]
 
     def return_shares(self, session: Session, collection: Collection) -> None:
         for round_ in collection.rounds:
@@ -384,7 +377,7 @@ class PostgresStore(Store):
             rows = session.rows(LOG_AND_CLAIM if claim else LOG, given)
         except errors.UniqueViolation:
             if claim:
-                raise _Repeated from None
+                raise RepeatedId from None
             raise
         old = {chunk: chunk_counts(counts) for _, chunk, counts in rows if chunk is not None}
         session.run_at_commit(*_replacing(added_to(old, parts, at, rows[0][0])))
@@ -392,57 +385,6 @@ class PostgresStore(Store):
     def _write_counts(self, session: Session, rows: list[CountsRow]) -> None:
         if rows:
             session.run(*_replacing(rows))
-
-    # -- ids ---------------------------------------------------------------------------------------
-
-    def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        sql = "select id from ids where round = ? and epoch = ? and id = any(?::uuid[])"
-        known = {row[0].bytes for row in session.rows(sql, (round_.id, epoch, IdArray(ids)))}
-        return {place for place, name in enumerate(ids) if name in known}
-
-    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
-        given = (round_.id, epoch, IdArray(ids))
-        if self._careful:
-            rows = session.rows(f"{CLAIM} on conflict do nothing returning id", given)
-            new = {row[0].bytes for row in rows}
-            return {place for place, name in enumerate(ids) if name not in new}
-        try:
-            session.run(CLAIM, given)
-        except errors.UniqueViolation:
-            raise _Repeated from None
-        return set()
-
-    def _claim(self, session: Session, group: Group, ids: list[bytes]) -> set[int]:
-        group.unclaimed = not self._careful
-        return set() if group.unclaimed else super()._claim(session, group, ids)
-
-    def _drop_ids(self, session: Session, round_id: int, epoch: int | None) -> int:
-        where, at = "round = ?", [round_id]
-        if epoch is not None:
-            where, at = f"{where} and epoch = ?", [round_id, epoch]
-        sql = (
-            f"with gone as (delete from ids where ctid = any(array(select ctid from ids where {where} "
-            f"limit {SWEPT_IDS})) returning 1) select count(*) from gone"
-        )
-        return int(session.rows(sql, at)[0][0])
-
-    def _drop_rows(self, session: Session, round_: Round) -> None:
-        session.run("insert into dropped values (?) on conflict do nothing", (round_.id,))
-
-    def sweep_dropped(self) -> int:
-        with self._writing() as session:
-            rows = session.rows("select min(round) from dropped")
-            if rows[0][0] is None:
-                return 0
-            sql = (
-                "with gone as (delete from segments where id in (select id from segments "
-                "where round = ? limit 200) returning 1) select count(*) from gone"
-            )
-            number = int(session.rows(sql, rows[0])[0][0])
-            number += self._drop_ids(session, rows[0][0], None)
-            if not number:
-                session.run("delete from dropped where round = ?", rows[0])
-        return number + 1
 
 
 def _replacing(rows: list[CountsRow]) -> tuple[str, list[list[int | bytes]]]:

@@ -90,8 +90,8 @@ class PostgresSession:
 
     def many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         # not executemany: after its pipeline the server does not end a transaction that stands still
-        for each in parameters:
-            self.run(sql, each)
+        for row in parameters:
+            self.run(sql, row)
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         name = f"keyveil_{next(_cursors)}"
