@@ -47,8 +47,6 @@ def engine_of(name: str, processes: int | None, master: str | None) -> Engine:
         return LocalPool(processes)
     if processes is not None:
         raise KeyveilError("--processes is for --engine local; Spark has its own settings")
-    from ..plan.engines.spark_engine import SparkEngine, spark_session
+    from ..plan.engines.spark_engine import SparkEngine
 
-    session = spark_session(master)
-    session.sparkContext.setLogLevel("ERROR")
-    return SparkEngine(session)
+    return SparkEngine(master=master, quiet=True)

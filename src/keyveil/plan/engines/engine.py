@@ -30,8 +30,11 @@ class Engine(ABC):
 
     on_one_machine = True
     """Whether all workers read and write the files of this machine, its temporary ones, too."""
-    workers = 1
-    """Number of segments that are worked on at a time."""
+
+    @property
+    def workers(self) -> int:
+        """Number of segments that are worked on at a time."""
+        return 1
 
     @abstractmethod
     def sum(

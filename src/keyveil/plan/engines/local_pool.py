@@ -32,7 +32,11 @@ class LocalPool(Engine):
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
             raise KeyveilError("a pool has at least one process")
-        self.workers = workers or _processors()
+        self._workers = workers or _processors()
+
+    @property
+    def workers(self) -> int:
+        return self._workers
 
     def sum(
         self, work: Callable[[S], R], segments: Sequence[S], progress: Progress | None = None

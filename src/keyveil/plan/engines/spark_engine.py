@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,23 @@ class SparkEngine(Engine):
     """Runs segments as tasks of a Spark session. The files must be readable by all workers.
 
     The workers need keyveil installed, or shipped with ``--py-files``. Without a session it is the
-    running one, or a new one as Spark's own settings say.
+    running one, or a new one: at ``master``, or as Spark's own settings say. It starts when the first
+    task does, so that what is wrong with the files is told before. A ``quiet`` session logs nothing.
     """
 
     on_one_machine = False
 
-    def __init__(self, session: Any = None) -> None:
-        self.session = spark_session() if session is None else session
-        self.workers = self.session.sparkContext.defaultParallelism
+    def __init__(self, session: Any = None, master: str | None = None, quiet: bool = False) -> None:
+        self._given, self._master, self._quiet = session, master, quiet
+
+    @cached_property
+    def session(self) -> Any:
+        """The session of Spark."""
+        return self._given if self._given is not None else spark_session(self._master, self._quiet)
+
+    @property
+    def workers(self) -> int:
+        return int(self.session.sparkContext.defaultParallelism)
 
     def sum(
         self, work: Callable[[S], R], segments: Sequence[S], progress: Progress | None = None
@@ -62,7 +72,7 @@ class SparkEngine(Engine):
         return self.session.sparkContext.parallelize(segments, len(segments)).map(work)
 
 
-def spark_session(master: str | None = None) -> Any:
+def spark_session(master: str | None = None, quiet: bool = False) -> Any:
     """The running session, or a new one: at ``master``, or as Spark's own settings say."""
     try:
         from pyspark.errors import PySparkException
@@ -78,7 +88,11 @@ def spark_session(master: str | None = None) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers take any python3
     try:
         builder = SparkSession.builder.appName("keyveil")
-        return (builder if master is None else builder.master(master)).getOrCreate()
+        if quiet:  # what goes wrong in a task is raised here, in one line
+            builder = builder.config("spark.log.level", "OFF")
+            builder = builder.config("spark.ui.showConsoleProgress", "false")
+        with _without_pandas_warning():
+            return (builder if master is None else builder.master(master)).getOrCreate()
     except PySparkException as error:
         reason = str(error).splitlines()[0]
         raise KeyveilError(f"Spark does not start ({reason}); {NO_JAVA}") from None
@@ -86,9 +100,15 @@ def spark_session(master: str | None = None) -> Any:
 
 def map_in_arrow(frame: Any, work: Callable[[Any], Any], schema: str) -> Any:
     """``frame.mapInArrow``, without Spark's warning about versions of pandas, which is not used here."""
+    with _without_pandas_warning():
+        return frame.mapInArrow(work, schema)
+
+
+@contextmanager
+def _without_pandas_warning() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-        return frame.mapInArrow(work, schema)
+        yield
 
 
 @contextmanager
