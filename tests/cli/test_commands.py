@@ -205,3 +205,10 @@ def test_an_audit_names_the_records_of_its_worst_case(mechanism, keys, states, w
 
     said = states_in_words(Plan.of(Schema.of(keys), mechanism, 1), states)
     assert said is None if words is None else said.startswith(words)
+
+
+def test_a_schema_is_shown_in_a_few_words():
+    assert repr(Schema.of(10, "0.5", 5)) == "Schema(10 keys, values in [0.5, 5])"
+    assert repr(Schema.of(["a"])) == "Schema(1 key, values in [-1, 1])"
+    ranges = {"b": (0, 2)}
+    assert repr(Schema.of(["a", "b"], ranges=ranges)) == "Schema(2 keys, values of several ranges)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -141,6 +142,8 @@ def _show_gains(gains: list[Gain], needed: dict[str, float]) -> None:
     how = f"{first.share:.3g} of all clients fake, {first.attack}, to {first.goal.replace('-', ' the ')}"
     who = "targets together" if len(first.shifts) > 1 else "each key alone"
     print_table(headings, rows, f"{first.mechanism}: {how}; {who}")
+    if needed:
+        click.echo("fakes for one ± stderr: that many fakes move the answer as far as chance does")
     held = [shift.frequency for shift in shifts if shift.frequency is not None]
     if any(not 0 <= change.after <= 1 for change in held):
         click.echo("a frequency outside [0, 1] is seen at once: keyveil health")
@@ -321,10 +324,16 @@ def shuffle(plan_path: str, people: str, delta: str, machine: bool) -> None:
     known = result.parameters
     click.echo(f"local     epsilon {rounded_up(plan.proven)}, whoever sees one report")
     click.echo(
-        f"shuffled  epsilon {result.epsilon:.6g} at delta {result.delta:g}, "
+        f"shuffled  epsilon {_shown_epsilon(result.epsilon)} at delta {result.delta:g}, "
         f"whoever sees all {result.people:,}"
     )
-    shape = f"variation {known.variation:.6g}, blanket {known.blanket:.6g}"
-    click.echo(f"from      ratio {known.ratio:.6g}, {shape}")
+    shape = f"variation {known.variation:.3f}, blanket {known.blanket:.3f}"
+    click.echo(f"from      ratio {known.ratio:.4g}, {shape}")
     if result.closed_form is not None:
-        click.echo(f"by the closed form of Feldman, McMillan and Talwar: {result.closed_form:.6g}")
+        closed = _shown_epsilon(result.closed_form)
+        click.echo(f"by the closed form of Feldman, McMillan and Talwar: {closed}")
+
+
+def _shown_epsilon(epsilon: float) -> str:
+    """Three digits, rounded up."""
+    return rounded_up(Decimal(repr(epsilon)))

@@ -61,6 +61,11 @@ class Schema:
                 raise SchemaError(f"the range of key {key!r} is too wide for double arithmetic")
         self._check_levels()
 
+    def __repr__(self) -> str:
+        keys, ranges = len(self.keys), set(self.ranges)
+        values = "of several ranges" if len(ranges) > 1 else "in [{}, {}]".format(*self.ranges[0])
+        return f"Schema({keys} {'key' if keys == 1 else 'keys'}, values {values})"
+
     def _check_levels(self) -> None:
         if not 1 <= self.levels <= MOST_LEVELS:
             raise SchemaError(f"levels must be from 1 to {MOST_LEVELS}")
