@@ -14,6 +14,7 @@ from . import (
     browser,
     collector,
     coverage,
+    curves,
     dashboard,
     fleet,
     hostile,
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "dashboard": dashboard.run,
     "core": scale.run_core,
     "scale": scale.run,
+    "curves": curves.run,
 }
 
 
