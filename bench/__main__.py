@@ -15,6 +15,7 @@ from . import (
     browser,
     collector,
     coverage,
+    curves,
     dashboard,
     fleet,
     hostile,
@@ -43,6 +44,7 @@ BENCHMARKS = {
     "dashboard": dashboard.run,
     "core": scale.run_core,
     "scale": scale.run,
+    "curves": curves.run,
 }
 
 

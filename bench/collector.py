@@ -20,7 +20,7 @@ from keyveil import Plan, Schema
 from .table import Outcome, Table, rows, times
 
 KEYS = 100
-AIM_SINGLE, AIM_BATCH, AIM_ESTIMATE = 0.5, 20.0, 0.050
+AIM_SHARE, AIM_LATE, AIM_BATCH, AIM_ESTIMATE = 0.6, 25.0, 20.0, 0.050
 AIM_GROWTH, AIM_RESTART = 40, 1.0
 """Aims: growth of memory in megabytes from a quarter of the reports to all; seconds of a restart."""
 BATCH = 100
@@ -162,6 +162,11 @@ class Collector:
         loading.communicate()
         return taken
 
+    def processor(self) -> float:
+        """Processor time of the process so far, in seconds."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def memory(self) -> float:
         """Resident memory of the process in megabytes."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -218,18 +223,23 @@ def run(quick: bool) -> Outcome:
     rounds, seconds = (1, 2) if quick else (3, 5)
     rates: dict[tuple[str, str], list[float]] = {}
     late: dict[tuple[str, str], list[float]] = {}
+    work: dict[tuple[str, str], list[float]] = {}
     for _ in range(rounds):
         for mode in ("none", "sqlite"):
             server = Collector(mode, plan)
             try:
                 server.load("json", 1, 1)  # warm
                 for name, (kind, number) in LOADS.items():
+                    before = server.processor()
                     rate, slow = server.load(kind, number, seconds)
+                    used = (server.processor() - before) / (rate * number * seconds)
                     rates.setdefault((mode, name), []).append(rate * number)
+                    work.setdefault((mode, name), []).append(used)
                     late.setdefault((mode, name), []).append(slow)
             finally:
                 server.end()
     middle = {key: median(values) for key, values in rates.items()}
+    cost = {key: min(values) for key, values in work.items()}
     first, *batches = LOADS
     lines = [
         (
@@ -237,6 +247,7 @@ def run(quick: bool) -> Outcome:
             f"{middle['sqlite', name]:,.0f}",
             f"{middle['none', name]:,.0f}",
             f"{middle['sqlite', name] / middle['none', name]:.0%}",
+            f"{cost['none', name] / cost['sqlite', name]:.0%}",
             times(middle["sqlite", name] / middle["sqlite", first]),
             f"{median(late['sqlite', name]):.0f} ms",
         )
@@ -244,15 +255,23 @@ def run(quick: bool) -> Outcome:
     ]
     shown = Table(
         f"Durable reports a second, {KEYS} keys, median of {rounds}",
-        ("request", "SQLite", "no store", "share", "against one by one", "99th percentile"),
+        ("request", "SQLite", "no store", "share", "by processor time", "against one by one", "p99"),
         rows(lines),
-        f"Aims: at least {AIM_SINGLE:.0%} of the same server without a store, one report a request; "
-        f"{AIM_BATCH:.0f} x as many reports in batches of {BATCH}. wrk shares the machine.",
+        f"Aims: at least {AIM_SHARE:.0%} of the same server without a store; {AIM_BATCH:.0f} x as many "
+        f"reports in batches of {BATCH}; 99 % of single reports durable within {AIM_LATE:.0f} ms. "
+        "By processor time: what a report costs the server without a store, divided by what it costs "
+        "with one, the least of all rounds each. wrk and whatever else runs share the machine, whose "
+        f"load average was {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores.",
     )
     estimate_time, memory, restart = _beside(plan, quick)
     missed = []
-    if middle["sqlite", first] < AIM_SINGLE * middle["none", first]:
-        missed.append(f"collector: {lines[0][3]} of the server without a store, aim {AIM_SINGLE:.0%}")
+    for name in LOADS:
+        share = middle["sqlite", name] / middle["none", name]
+        if share < AIM_SHARE:
+            missed.append(f"collector: {name}: {share:.0%} of no store, aim {AIM_SHARE:.0%}")
+    slow = median(late["sqlite", first])
+    if slow > AIM_LATE:
+        missed.append(f"collector: 99th percentile {slow:.0f} ms, aim {AIM_LATE:.0f} ms")
     best = max(middle["sqlite", name] for name in batches) / middle["sqlite", first]
     if best < AIM_BATCH:
         missed.append(f"collector: {best:.0f} x as many in batches, aim {AIM_BATCH:.0f} x")
@@ -265,6 +284,7 @@ def run(quick: bool) -> Outcome:
         missed.append(f"collector: ready {restart[0]:.1f} s after a start, aim {AIM_RESTART:.0f} s")
     figures = {
         "rates": {f"{mode}, {name}": value for (mode, name), value in middle.items()},
+        "processor": {f"{mode}, {name}": value for (mode, name), value in cost.items()},
         "estimate": estimate_time,
         "memory": memory,
         "restart": restart,

@@ -6,6 +6,7 @@ Tests run the application without sockets.
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -123,6 +124,14 @@ def check_clock(store: Store, clock: Clock, settings: Settings) -> None:
         )
 
 
+SWITCH = 0.0005
+"""Seconds after which Python's lock passes to a thread that waits for it.
+
+The writer gives the lock away at each statement of a transaction, about six times. With Python's own
+5 ms, a busy event loop could keep every commit waiting for 30 ms.
+"""
+
+
 def serve(
     store: Store,
     segments: Path,
@@ -138,5 +147,10 @@ def serve(
     clock = clock or FleetClock()
     check_clock(store, clock, settings or Settings())
     service = Service(store, segments, clock, settings, log, exposed=not is_loopback(host))
-    run(service, app(service, pages=pages(service)), listener)
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    try:
+        run(service, app(service, pages=pages(service)), listener)
+    finally:
+        sys.setswitchinterval(usual)
     return 1 if service.writer.broken else 0

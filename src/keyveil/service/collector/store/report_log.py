@@ -246,11 +246,11 @@ class LogStore(ControlStore):
 
     def _take_new(self, session: Session, group: Group, ids: list[bytes]) -> list[int]:
         """The places of new ids, each once."""
-        once = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
-        if len(once) == len(ids):
+        if len(set(ids)) == len(ids):
             known = self._claim(session, group, ids)
             places = range(len(ids))
             return [place for place in places if place not in known] if known else list(places)
+        once = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
         first = sorted(once.values())
         known = self._claim(session, group, [ids[place] for place in first])
         return [place for at, place in enumerate(first) if at not in known]

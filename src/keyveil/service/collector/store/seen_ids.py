@@ -242,7 +242,7 @@ class IdSet:
         if self._spoiled:
             raise Spoiled
         recent, known = self._recent, set()
-        if recent:
+        if not recent.isdisjoint(ids):
             known = {place for place, report_id in enumerate(ids) if report_id in recent}
         if self._runs and ids:
             images = _rows(self._cipher.update(b"".join(ids)))
