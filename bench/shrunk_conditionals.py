@@ -1,9 +1,10 @@
 """Conditionals with and without shrinkage on the same tallies: ``best`` beside ``pooled``.
 
 ``python -m bench.shrunk_conditionals --data DIR [--write] [--repeat 20] [--keys 8,20,100]
-[--people 6e3,1e5,1e6] [--epsilon 0.5,1,2,4]`` reads the tables of ratings in DIR and measures all
-ordered pairs of each table's most held keys with ``pairs``. A ratio is the squared error of ``pooled``
-over that of ``best``, values clipped to their range, unknown ones taken as its middle.
+[--people 6e3,1e5,1e6] [--epsilon 0.5,1,2,4] [--place shrunk]`` reads the tables of ratings in DIR and
+measures all ordered pairs of each table's most held keys with ``pairs``. A ratio is the squared error of
+``pooled`` over that of ``best``, values clipped to their range, unknown ones taken as its middle.
+``bench.pair_coverage`` has the coverage of every single pair.
 """
 
 from __future__ import annotations
@@ -152,6 +153,7 @@ def main() -> None:
     parser.add_argument("--epsilon", default="0.5,1,2,4")
     parser.add_argument("--repeat", type=int, default=20, help="for 100 keys a tenth of it")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--place", default="shrunk", help="the place on the page to write to")
     given = parser.parse_args()
     lines, ratios = list(HEADER), []
     for name in given.only.split(","):
@@ -174,7 +176,7 @@ def main() -> None:
     print(lines[-1])
     if given.write:
         page = PAGE.read_text()
-        start, end = "<!-- bench:shrunk -->", "<!-- /bench -->"
+        start, end = f"<!-- bench:{given.place} -->", "<!-- /bench -->"
         before, rest = page.split(start)
         after = rest.split(end, 1)[1]
         PAGE.write_text(f"{before}{start}\n\n" + "\n".join(lines) + f"\n\n{end}{after}")

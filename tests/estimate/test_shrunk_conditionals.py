@@ -12,8 +12,9 @@ from keyveil.estimate import bands
 from keyveil.estimate.assisted import Mixture
 from keyveil.estimate.forecast.query_draws import drawn_counts
 from keyveil.estimate.forecast.query_forecast import QueryForecast, expected_tally
-from keyveil.estimate.together import pair_moments
+from keyveil.estimate.together import association_posterior, pair_moments
 from keyveil.estimate.together.association_posterior import posterior as posterior_of
+from keyveil.estimate.together.association_posterior import posterior_of_few
 from keyveil.estimate.together.averaged_views import pooled_moments
 from keyveil.estimate.together.conditional import Conditionals, query_weights
 from keyveil.estimate.together.joint import evidence
@@ -157,6 +158,40 @@ def test_a_posterior_is_that_of_the_mixture_cut_to_what_is_possible(ends):
         assert posterior.stderr[row] == pytest.approx(np.sqrt(density @ (at - mean) ** 2), rel=1e-3)
 
 
+def few_associations(noise: float) -> np.ndarray:
+    """The posterior means of three associations, of which one is unlike the others."""
+    loading, limits = np.full(3, 0.1), (np.full(3, -0.5), np.full(3, 0.9))
+    values, variance = loading * np.array([0.0, 0.02, 0.3]), (loading * noise) ** 2
+    return posterior_of_few(values, loading, variance, np.ones(3, bool), 0.3, 0.1, limits).mean
+
+
+def test_few_associations_are_shrunk_only_as_far_as_their_noise_says():
+    assert few_associations(1e-4) == pytest.approx([0.0, 0.02, 0.3], abs=1e-3)
+    assert few_associations(0.05)[2] > 0.25, "two pairs that agree do not make a law"
+    faint = few_associations(2.0)
+    assert np.ptp(faint) < 0.02, "no pair tells anything of its own"
+    assert np.abs(faint).max() < 0.05
+
+
+def test_the_posterior_of_few_is_averaged_over_scales_by_their_likelihood(monkeypatch):
+    """Against the posteriors at single scales, whose likelihoods are those of a normal vector."""
+    loading, noise = np.array([0.1, 0.2]), np.array([0.08, 0.05])
+    x, known = np.array([0.1, -0.05]), np.ones(2, bool)
+    rest = (loading * x, loading, (loading * noise) ** 2, known, 0.3, 0.1)
+    limits = (np.full(2, -0.9), np.full(2, 0.9))
+    means, weights = [], []
+    for relative in association_posterior.SCALES:
+        scale = 0.3 * relative
+        with monkeypatch.context() as one:
+            one.setattr(association_posterior, "SCALES", np.array([relative]))
+            means.append(posterior_of_few(*rest, limits).mean)
+        law = np.diag(noise**2 + scale**2) + 0.1**2
+        density = np.exp(-0.5 * x @ np.linalg.solve(law, x)) / np.sqrt(np.linalg.det(law))
+        weights.append(density * scale / (1 + (scale / association_posterior.USUAL_SCALE) ** 2))
+    expected = np.average(means, axis=0, weights=weights)
+    assert posterior_of_few(*rest, limits).mean == pytest.approx(expected, rel=1e-9)
+
+
 def test_a_posterior_far_outside_the_limits_is_at_the_nearest_one():
     prior = Mixture(np.zeros(1), np.full((1, 1), 0.1), np.ones(1))
     far = posterior_of(*(np.array([x]) for x in (9.0, 1.0, 1e-6)), prior, np.zeros(1), np.full(1, 0.5))
@@ -241,6 +276,26 @@ def test_few_keys_that_all_hold_err_no_more_than_the_nearest_proper_laws():
             answers = Conditionals(plan, tally, name).answers(queries)
             off[name] += sum((1.0 - answer.estimate.value) ** 2 for answer in answers)
     assert off["best"] < 1.15 * off["pooled"]
+
+
+@pytest.mark.sampled
+def test_three_keys_err_no_more_than_the_nearest_proper_laws():
+    """The sums of 30 tallies. All keys are rare, and each two go together differently."""
+    pairs = [{"0": 1, "1": 0.5}] * 4 + [{"0": 1, "2": 0.6}] * 2 + [{"1": 1, "2": 1}]
+    alone = [{"0": 0.8}] * 6 + [{"1": 0.9}] * 6 + [{"2": 0.8}] * 6
+    schema = Schema.of(3)
+    population = Population(schema, People.of_records(schema, [*pairs, *alone, *[{}] * 75]))
+    plan = plan_for(population)
+    queries = [Query("frequency", k, ((c, True),)) for k, c in permutations("012", 2)]
+    truth = np.array([true_value(population, query) for query in queries])
+    off = {"best": 0.0, "pooled": 0.0}
+    for run in range(30):
+        tally = tally_for(plan, 50_000, run, population)
+        for name in off:
+            answers = Conditionals(plan, tally, name).answers(queries)
+            values = np.array([answer.estimate.value for answer in answers])
+            off[name] += float(((values - truth) ** 2).sum())
+    assert off["best"] < 1.05 * off["pooled"]
 
 
 @pytest.mark.sampled

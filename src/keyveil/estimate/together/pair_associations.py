@@ -27,7 +27,12 @@ from ..assisted import (
     prior_from_others,
     slopes_of_centre,
 )
-from .association_posterior import AssociationPosterior, common_prior, posterior
+from .association_posterior import (
+    AssociationPosterior,
+    common_prior,
+    posterior,
+    posterior_of_few,
+)
 from .pair_moments import (
     BOTH,
     FIRST,
@@ -67,19 +72,18 @@ class PairAssociations:
         self.given = self.frequency[self.keys[:, 1]]
 
     def _take_proper_frequencies(self, proper: Floats) -> None:
-        """Finds the keys that nearly everyone holds, and takes their frequencies at proper laws.
+        """Takes the frequencies of few keys at proper laws, and finds those that nearly everyone holds.
 
-        Of so few keys the single answers are not shrunk. At the end of the range the limits themselves
-        tell most, and a proper law of two keys has more of them than a single frequency.
+        Of so few keys the single answers are not shrunk. A proper law of two keys has more limits than
+        a single frequency, and if many cells are near zero these tell much.
         """
         spread = np.sqrt(np.maximum(self.covariance[:, FIRST, FIRST], 0.0))
         near = self.values[:, FIRST] + NEAR_END * spread >= 1.0
         ends = np.concatenate([proper[:, FIRST], proper[:, SECOND]])
         for key in np.unique(self.keys[:, 0]):
             rows = self.keys[:, 0] == key
-            if near[rows].all():
-                self._nearly_all[key] = True
-                self.frequency[key] = np.clip(ends[rows].mean(), LEAST_SHARE, 1.0)
+            self._nearly_all[key] = near[rows].all()
+            self.frequency[key] = np.clip(ends[rows].mean(), LEAST_SHARE, 1.0)
 
     # -- association -----------------------------------------------------------------------------
 
@@ -101,10 +105,14 @@ class PairAssociations:
     @cached_property
     def _covariance_of_holding(self) -> tuple[Floats, Floats]:
         """Unbiased covariance of holding both keys of an unordered pair, and its variance."""
-        half, slopes = len(self.moments.pairs), self._holding_slopes
-        value = np.einsum("pi,pi->p", slopes, self.moments.values)
-        value += self.target[:half] * self.given[:half]
-        return value, _variance(slopes, self.moments.covariance)
+        value = self._holding_together(self.moments.values)
+        return value, _variance(self._holding_slopes, self.moments.covariance)
+
+    def _holding_together(self, values: Floats) -> Floats:
+        """Covariance of holding both keys of an unordered pair, from its functionals."""
+        half = len(self.moments.pairs)
+        covariance = np.einsum("pi,pi->p", self._holding_slopes, values)
+        return np.asarray(covariance + self.target[:half] * self.given[:half])
 
     @cached_property
     def phi_prior(self) -> Mixture:
@@ -130,13 +138,14 @@ class PairAssociations:
     def phi(self) -> AssociationPosterior:
         """The posterior of phi of each ordered pair."""
         value, variance = self._covariance_of_holding
-        learned = posterior(
-            value,
-            self.spread[: len(value)],
-            variance,
-            common_prior(self.phi_prior, self.moments.learned_from),
-            *self._possible_phi,
-        )
+        loading, known = self.spread[: len(value)], self.moments.learned_from
+        if self.moments.proper is None:
+            prior = common_prior(self.phi_prior, known)
+            learned = posterior(value, loading, variance, prior, *self._possible_phi)
+        else:
+            value = self._holding_together(self.moments.proper)
+            limits = self._possible_phi
+            learned = posterior_of_few(value, loading, variance, known, WIDEST_PHI, COMMON, limits)
         return AssociationPosterior(*(np.tile(part, 2) for part in learned))
 
     @property
