@@ -19,6 +19,7 @@ from .plane_lanes import (
     below_first_of_two,
     below_more,
     part_below_first,
+    part_below_first_of_two,
     part_below_more,
     store_four,
 )
@@ -139,14 +140,15 @@ def _decide_many(
         pending[found] = group
         found += U(undecided != U(0))
     for i in range(found):
-        group, undecided, done = U(pending[i]), U(1), U(3)
+        undecided, done = U(1), U(3)
+        late = U(pending[i])
         while undecided and done < U(8):
-            words_of_one(plain, U(0), block + U(8) * group + done, schedule, planes, U(0))
+            words_of_one(plain, U(0), block + U(8) * late + done, schedule, planes, U(0))
             undecided = U(0)
             for t in range(cells):
-                to, first, at = (t * groups + group) * T, t * U(96), (i * cells + t) * T
+                to, first, at = (t * groups + late) * T, t * U(96), (i * cells + t) * T
                 undecided |= below_more(
-                    planes, U(32), wanted, first, U(4) * done, own, group, full, same, at, less, to
+                    planes, U(32), wanted, first, U(4) * done, own, late, full, same, at, less, to
                 )
             done += U(1)
 
@@ -158,6 +160,7 @@ def _decide_part(
     block: Any,
     size: Any,
     groups: Any,
+    two: bool,
     wanted: Any,
     own: Any,
     words: Any,
@@ -178,6 +181,10 @@ def _decide_part(
             to, first, at = (t * groups + group) * T, t * U(96), t * T
             if done:
                 undecided |= part_below_more(
+                    words, size, wanted, first, done, own, group, full, same, at, less, to
+                )
+            elif two:
+                undecided |= part_below_first_of_two(
                     words, size, wanted, first, done, own, group, full, same, at, less, to
                 )
             else:
@@ -228,7 +235,9 @@ def draw_tiles(
                 _decide_whole(plain, schedule, here, g, groups, two, wanted, own, planes, same, less)
         if size:
             last = U(block) + U(8) * whole
-            _decide_part(plain, schedule, last, size, groups, wanted, own, words, planes, same, less)
+            _decide_part(
+                plain, schedule, last, size, groups, two, wanted, own, words, planes, same, less
+            )
         if cells == U(1):
             _write_rows(less, start, some, groups, out)
         else:
