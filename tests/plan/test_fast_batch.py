@@ -242,7 +242,7 @@ def test_symbols_by_planes_are_those_of_their_numbers(positions, alphabet):
     assert np.array_equal(bits, channel.draw(states, stream_of(words).skip(8)))
 
 
-@pytest.mark.parametrize("positions", [13, 32, 40, 128, 300])
+@pytest.mark.parametrize("positions", [13, 32, 40, 128, 300, 1100])
 @pytest.mark.parametrize("alphabet", [2, 3, 4])
 @pytest.mark.parametrize("laws", [1, 2])
 def test_symbols_by_tiles_are_those_of_their_numbers(positions, alphabet, laws):

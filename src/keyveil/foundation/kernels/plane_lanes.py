@@ -107,8 +107,9 @@ below_first_of_two = _planes_below(PLANES, 2, fresh=True)
 """The same for two laws of a state's own: the bits of the second one are in the third row of ``own``."""
 below_more = _planes_below(4, 2, fresh=False)
 """The same for four planes more, with what ``same`` and ``less`` are so far."""
-part_below_first = _planes_below(PLANES, 2, fresh=True, packed=True)
-"""The same for groups of ``size`` positions, less than 32; ``planes`` are all their words."""
+part_below_first = _planes_below(PLANES, 1, fresh=True, packed=True)
+"""``below_first`` for groups of ``size`` positions, less than 32; ``planes`` are all their words."""
+part_below_first_of_two = _planes_below(PLANES, 2, fresh=True, packed=True)
 part_below_more = _planes_below(4, 2, fresh=False, packed=True)
 
 

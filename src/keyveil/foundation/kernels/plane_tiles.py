@@ -19,6 +19,7 @@ from .plane_lanes import (
     below_first_of_two,
     below_more,
     part_below_first,
+    part_below_first_of_two,
     part_below_more,
     store_four,
 )
@@ -28,6 +29,8 @@ from .vector_aes import words_of_one, words_of_three
 WORD = np.uint32
 RUN = 256
 """People whose states are looked at before their words are made."""
+MANY = 32
+"""Whole groups from which on the undecided ones wait for the others."""
 MOST_LAWS = 2
 """Laws of a state's own position that are compared at once."""
 T = U(TILE)
@@ -101,12 +104,63 @@ def _decide_whole(
 
 
 @jit
+def _decide_many(
+    plain: Any,
+    schedule: Any,
+    block: Any,
+    whole: Any,
+    groups: Any,
+    two: bool,
+    wanted: Any,
+    own: Any,
+    planes: Any,
+    same: Any,
+    less: Any,
+    pending: Any,
+) -> None:
+    """``_decide_whole`` for many groups: undecided ones wait until all have been looked at.
+
+    Each has rows of ``same``. Every group is written down in ``pending``, and the next one overwrites a
+    group that is decided, which saves a branch.
+    """
+    cells, found, full = U(len(same)) // (T * U(len(pending))), U(0), WORD(0xFFFFFFFF)
+    for group in range(whole):
+        words_of_three(plain, U(0), block + U(8) * group, schedule, planes, U(0))
+        undecided = U(0)
+        for t in range(cells):
+            to, first, at = (t * groups + group) * T, t * U(96), (found * cells + t) * T
+            if two:
+                undecided |= below_first_of_two(
+                    planes, U(32), wanted, first, U(0), own, group, full, same, at, less, to
+                )
+            else:
+                undecided |= below_first(
+                    planes, U(32), wanted, first, U(0), own, group, full, same, at, less, to
+                )
+        pending[found] = group
+        found += U(undecided != U(0))
+    for i in range(found):
+        undecided, done = U(1), U(3)
+        late = U(pending[i])
+        while undecided and done < U(8):
+            words_of_one(plain, U(0), block + U(8) * late + done, schedule, planes, U(0))
+            undecided = U(0)
+            for t in range(cells):
+                to, first, at = (t * groups + late) * T, t * U(96), (i * cells + t) * T
+                undecided |= below_more(
+                    planes, U(32), wanted, first, U(4) * done, own, late, full, same, at, less, to
+                )
+            done += U(1)
+
+
+@jit
 def _decide_part(
     plain: Any,
     schedule: Any,
     block: Any,
     size: Any,
     groups: Any,
+    two: bool,
     wanted: Any,
     own: Any,
     words: Any,
@@ -127,6 +181,10 @@ def _decide_part(
             to, first, at = (t * groups + group) * T, t * U(96), t * T
             if done:
                 undecided |= part_below_more(
+                    words, size, wanted, first, done, own, group, full, same, at, less, to
+                )
+            elif two:
+                undecided |= part_below_first_of_two(
                     words, size, wanted, first, done, own, group, full, same, at, less, to
                 )
             else:
@@ -159,6 +217,8 @@ def draw_tiles(
     plain, owns = whole_lines(4 * TILE), whole_lines(3 * RUN)
     words, planes = whole_lines(48 * TILE), whole_lines(PLANES * TILE)
     same, less = whole_lines(np.int64(cells * T)), whole_lines(np.int64((cells * groups + U(3)) * T))
+    pending = np.zeros(whole + U(1), np.uint32)
+    waiting = whole_lines(np.int64(cells * T * U(len(pending))))
     for start in range(U(0), U(len(addresses)), T):
         some = min(T, U(len(addresses)) - start)
         if start % U(RUN) == U(0):
@@ -166,12 +226,18 @@ def draw_tiles(
         own = owns[(start % U(RUN)) * U(3) :]
         for i in range(U(4) * some):
             plain[i] = flat[U(4) * start + i]
-        for g in range(whole):
-            block_here = U(block) + U(8) * g
-            _decide_whole(plain, schedule, block_here, g, groups, two, wanted, own, planes, same, less)
+        if whole >= U(MANY):
+            many = U(block), whole, groups, two
+            _decide_many(plain, schedule, *many, wanted, own, planes, waiting, less, pending)
+        else:
+            for g in range(whole):
+                here = U(block) + U(8) * g
+                _decide_whole(plain, schedule, here, g, groups, two, wanted, own, planes, same, less)
         if size:
             last = U(block) + U(8) * whole
-            _decide_part(plain, schedule, last, size, groups, wanted, own, words, planes, same, less)
+            _decide_part(
+                plain, schedule, last, size, groups, two, wanted, own, words, planes, same, less
+            )
         if cells == U(1):
             _write_rows(less, start, some, groups, out)
         else:
