@@ -375,6 +375,8 @@ def test_every_way_to_make_a_report_is_audited():
     invented = {
         *("simulate/tallies.py", "simulate/paper/report_cost.py", "simulate/paper/per_person.py"),
         *("trust/poison/fakes.py", "cli/demo_visitors.py"),  # people of a demo
+        *(f"simulate/speed/{name}.py" for name in ("peer_clients", "plain_numpy")),
+        *(f"simulate/speed/{name}.py" for name in ("speed_rows", "start_rows")),
     }
     attacks = {"trust/replay.py", "testing.py"}
     root, found = Path(keyveil.__file__).parent, set()

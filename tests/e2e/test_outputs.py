@@ -27,6 +27,7 @@ OUTPUTS = {
     ("learn cube", "--plot"): ("learn", "cube", "pairs.json", "pairs.kv", "Pepsi", "Fries"),
     ("compare", "--plot"): ("compare", "--data", "people.csv"),
     ("compare", "--json"): ("compare", "--data", "people.csv"),
+    ("bench", "--plot"): ("bench", "--only", "tally", "--seconds", "0.01"),
     ("demo", "--table"): ("demo", "--guests", "10"),
     ("demo", "--keys"): ("demo", "--guests", "10", "--table", "orders.csv"),
 }  # fmt: skip
