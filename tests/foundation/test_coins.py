@@ -47,6 +47,7 @@ def test_the_stream_is_aes_of_the_address_and_counter():
     block = (9).to_bytes(8, "little") + bytes(4) + (2).to_bytes(4, "little")
     raw = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(block)
     assert coins.words(9, 8, 4).tolist() == np.frombuffer(raw, "<u4").tolist()
+    assert coins.blocks(address([9]), 2, 1).ravel().tolist() == np.frombuffer(raw, "<u4").tolist()
 
 
 def _draw(coins, queue):
