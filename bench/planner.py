@@ -1,10 +1,10 @@
 """The planner's choice and every published mechanism, at equal true epsilon.
 
 ``python -m bench.planner [--write] [--data DIR] [--repeat 50] [--epsilon 0.1,...] [--only NAMES]
-[--processes N] [--json FILE] [--read FILE]`` measures the paper's populations, PCKV's, and with
-``--data`` real ratings. The score is mse_f / mse_f(KVUE) + mse_m / mse_m(KVUE), with means clipped to
-their range; KVUE with the same kind of estimator has 2. Competitors for sets have the padding length of
-least predicted error on the population, one for each estimator.
+[--processes N] [--json FILE] [--read FILES] [--places NAMES]`` measures the paper's populations, PCKV's,
+and with ``--data`` real ratings. The score is mse_f / mse_f(KVUE) + mse_m / mse_m(KVUE), with means
+clipped to their range; KVUE with the same kind of estimator has 2. Competitors for sets have the padding
+length of least predicted error on the population, one for each estimator.
 """
 
 from __future__ import annotations
@@ -240,12 +240,14 @@ def main() -> None:
     parser.add_argument("--epsilon", default=",".join(EPSILONS))
     parser.add_argument("--only", default="")
     parser.add_argument("--json", type=Path, help="written after each population")
-    parser.add_argument("--read", type=Path, help="show an earlier run from its JSON, measure nothing")
+    parser.add_argument(
+        "--read", type=Path, nargs="+", help="show earlier runs from their JSON, measure nothing"
+    )
+    parser.add_argument("--places", default="", help="the tables to write, all by default")
     parser.add_argument("--processes", type=int, help="by default, one for each processor")
     given = parser.parse_args()
     if given.read:
-        earlier = json.loads(given.read.read_text())
-        tables, unknowing = earlier["tables"], earlier["unknowing"]
+        tables, unknowing = earlier_runs(given.read)
     else:
         tables, unknowing = measured(given)
     for table, settings in tables.items():
@@ -258,8 +260,23 @@ def main() -> None:
     for way, lines in pages.items():
         print("\n".join([f"## {way}", *lines]))
     if given.write:
-        write({name: [*verdict(f), "", *lines_of(f)] for name, f in tables.items()})
-        write(pages)
+        pages |= {name: [*verdict(f), "", *lines_of(f)] for name, f in tables.items()}
+        places = given.places.split(",") if given.places else list(pages)
+        write({name: pages[name] for name in places})
+
+
+def earlier_runs(paths: list[Path]) -> tuple[Settings, Settings]:
+    """The settings of several runs, each once, by the order of populations and by epsilon."""
+    names = ["gaussian", "uniform", "pckv-uu", "pckv-gg", *TABLES]
+    runs = [json.loads(path.read_text()) for path in paths]
+    merged: list[Settings] = []
+    for part in ("tables", "unknowing"):
+        merged.append({})
+        for table in runs[0][part]:
+            settings = {(s["population"], s["epsilon"]): s for run in runs for s in run[part][table]}
+            order = sorted(settings, key=lambda where: (names.index(where[0]), where[1]))
+            merged[-1][table] = [settings[where] for where in order]
+    return merged[0], merged[1]
 
 
 def of(rows: list[ContestRow]) -> list[float]:
