@@ -24,7 +24,7 @@ from keyveil.service.collector.store import Parcel, Store, store_at
 from .fleet import postgres
 from .table import Outcome, Table, rows
 
-AIM = 2.0
+AIM = 1.25
 """Aim: the last collections cost at most this many times as much as the first."""
 DAY = 86_400
 
