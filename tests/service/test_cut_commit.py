@@ -17,6 +17,7 @@ from faults.cut_wire import LAST_WORDS, CutWire
 
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Parcel, StoreUnready, store_at
 from keyveil.service.collector.store.postgres import PostgresStore
 from keyveil.service.collector.store.postgres_connection import PostgresSession
@@ -33,6 +34,7 @@ def wired(database):
     """A store behind a wire that can be cut, with a collection whose epoch has begun; one beside it."""
     wire = CutWire(database)
     store, beside = store_at(wire.address), store_at(database)
+    store.settings = Settings(connect_seconds=60)  # how fast a busy machine connects is not tested here
     store.open()
     beside.open(serving=False)
     collection = admin.create(store, "menu", PLAN.dumps(), {}, NOW)
