@@ -81,6 +81,28 @@ def encrypt_tile(typing: Any, plain: Any, start: Any, schedule: Any, out: Any, t
     return types.void(plain, types.uint64, schedule, out, types.uint64), build
 
 
+@_inline
+def third_words(typing: Any, plain: Any, start: Any, schedule: Any, out: Any, to: Any) -> Any:
+    """Encrypt ``TILE`` blocks as ``encrypt_tile`` does, and write the third word of each."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kinds, states = signature.args, []
+        for number in range(TILE // 4):
+            index = builder.add(values[1], ir.Constant(I64, TILE * number))
+            at = place_of(context, builder, kinds[0], values[0], index, _EIGHT)
+            states.append(builder.load(at, align=4))
+        states = _encrypted(context, builder, kinds[2], values[2], states)
+        rows = [builder.bitcast(state, FOUR) for state in states]
+        third = ir.Constant(ir.VectorType(I32, 8), [2 + 4 * block for block in range(8)])
+        halves = [builder.shuffle_vector(rows[i], rows[i + 1], third) for i in (0, 2)]
+        words = builder.shuffle_vector(*halves, ir.Constant(FOUR, [*range(TILE)]))
+        at = place_of(context, builder, kinds[3], values[3], values[4], FOUR)
+        builder.store(words, at, align=4)
+        return context.get_dummy_value()
+
+    return types.void(plain, types.uint64, schedule, out, types.uint64), build
+
+
 def _numbered(context: Any, builder: Any, signature: Any, values: Any, blocks: int) -> list[Any]:
     """The addresses of ``TILE`` streams with the numbers of some blocks, four in a register.
 
