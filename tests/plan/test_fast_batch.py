@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from decimal import Decimal
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from keyveil.channel.shapes.symbols import unplane
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.block_source import BlockSource
 from keyveil.foundation.coins import Stream, address
-from keyveil.foundation.compiled import compiled
+from keyveil.foundation.compiled import compiled, worthwhile
 from keyveil.foundation.errors import ReportError
 from keyveil.people.views import Views
 from keyveil.plan.device_side import DeviceSide
@@ -278,7 +279,7 @@ def test_symbols_by_tiles_are_those_of_their_numbers(positions, alphabet, laws):
 
 
 @pytest.mark.parametrize("people", [1, 15, 16, 17, 255, 256, 257, 600])
-@pytest.mark.parametrize("keys", [17, 31, 33, 130, 250])
+@pytest.mark.parametrize("keys", [9, 17, 31, 33, 130, 250])
 def test_rows_of_bits_end_where_they_should(people, keys, monkeypatch):
     """Rows are written four groups at a time, beyond their ends; the last ones byte by byte."""
     schema = Schema.of(keys)
@@ -401,3 +402,13 @@ def test_loops_are_loaded_when_the_plain_form_has_worked_as_long(monkeypatch):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[0] == "[False, False, False, True, False]"
     assert done.stdout.split("\n")[1] == "False True"
+
+
+def test_loops_are_ready_if_another_room_does_their_work(monkeypatch):
+    """Where tiles draw the bits, nothing ever loads the planes; small batches still use the tiles."""
+    monkeypatch.delenv("KEYVEIL_FAST")
+    monkeypatch.delitem(sys.modules, "keyveil.foundation.kernels.bit_planes", raising=False)
+    monkeypatch.delitem(sys.modules, "keyveil.foundation.kernels.plane_tiles", raising=False)
+    assert worthwhile(0.0, "bit_planes") is None
+    import_module("keyveil.foundation.kernels.plane_tiles")
+    assert worthwhile(0.0, "bit_planes") is not None

@@ -19,3 +19,5 @@ def main() -> None:
             raise
         print("keyveil: the command needs: pip install 'keyveil[cli]'", file=sys.stderr)
         sys.exit(1)
+    finally:
+        gc.freeze()  # the process ends: nobody needs to look for garbage any more

@@ -38,6 +38,9 @@ _MOST_TOGETHER = 8
 _UNPACKED = 1 << 16
 """Bytes of packed bits that are unpacked at once."""
 
+_INSTEAD = {"bit_planes": "plane_tiles"}
+"""Rooms whose work another one does on processors that have the instructions for it."""
+
 _room_of = {name: room for room, names in ROOMS.items() for name in names}
 _plain: dict[str, float] = {}
 """Seconds that plain forms have worked so far in this process, by room."""
@@ -73,15 +76,24 @@ def worthwhile(seconds: float, *rooms: str) -> Loops | None:
     loops = compiled()
     if loops is None or os.environ.get("KEYVEIL_FAST") == "1":
         return loops
-    unread = [room for room in rooms if f"{__package__}.kernels.{room}" not in sys.modules]
+    unread = {room for room in rooms if not any(map(_was_read, _serving(room)))}
     if not unread:
         return loops
     done = max(_plain.get(room, 0.0) for room in unread) + seconds
-    cost = sum(_READ if _was_compiled(room) else _COMPILE for room in unread)
+    cost = sum(_READ if any(map(_was_compiled, _serving(room))) else _COMPILE for room in unread)
     if done >= cost + ("numba" not in sys.modules) * _LOAD:
         return loops
     _plain.update(dict.fromkeys(unread, done))
     return None
+
+
+def _serving(room: str) -> tuple[str, ...]:
+    """The rooms that may do the work of a room; which one, only the loaded loops know."""
+    return (room, _INSTEAD[room]) if room in _INSTEAD else (room,)
+
+
+def _was_read(room: str) -> bool:
+    return f"{__package__}.kernels.{room}" in sys.modules
 
 
 def _was_compiled(room: str) -> bool:

@@ -19,7 +19,7 @@ from ..foundation.coins import WORDS_PER_BLOCK, Coins
 from ..foundation.compiled import worthwhile
 from ..people.people import People
 from ..people.views import Views
-from .fast_symbols import drawn_symbols
+from .fast_symbols import Tiles, drawn_symbols
 from .report import Reports
 
 if TYPE_CHECKING:
@@ -48,6 +48,12 @@ def fast_reports(plan: Plan, people: People, coins: Coins) -> Reports | None:
         return drawn_symbols(plan, people, coins, source, loops)
     if _flipped(plan):
         return Reports(plan.hash, codes=_flipped_keys(plan, people, source, loops))
+    if (
+        plan.channels[0].one_hot_bits is not None
+        and len(plan.views) == 1
+        and source.schedule is not None
+    ):
+        return Reports(plan.hash, codes=_flipped_item(plan, people, source, loops))
     if source.schedule is not None and source.first == 0 and _walked(plan):
         return Reports(plan.hash, codes=_walked_items(plan, people, source, loops))
     return Reports(plan.hash, codes=_drawn_codes(plan, people, coins, source, loops))
@@ -253,14 +259,44 @@ def _sliced_keys(plan: Plan, people: People, source: BlockSource, loops: Any) ->
 
 def _flipped_keys(plan: Plan, people: People, source: BlockSource, loops: Any) -> Integers:
     """One-hot bits of one key."""
-    kind = plan.channels[0].one_hot_bits
-    assert kind is not None
-    column, held = plan.channel_start(0), _Held(plan, people, loops)
+    draw, held = _Flips(plan, source, loops), _Held(plan, people, loops)
     codes = np.empty(len(people), plan.layout.code_type)
-    for rows, words in _chunks(people, source, plan.most_words):
-        states, marks = np.zeros(len(words), np.uint32), np.empty((len(words), 1), "<u4")
+    for rows, words in _chunks(people, source, draw.words):
+        states = np.zeros(len(words), np.uint32)
         held.find(rows, words)
         states[held.who[: held.found]] = held.states[: held.found]
-        loops.draw_bits(words, column, *kind, states, marks)
-        codes[rows] = plan.packing.codes(plan.views.pick(words[:, 0]), marks[:, 0])
+        marks = draw(people.addresses[rows], words, states)
+        codes[rows] = plan.packing.codes(plan.views.pick(words[:, 0]), marks)
     return codes
+
+
+def _flipped_item(plan: Plan, people: People, source: BlockSource, loops: Any) -> Integers:
+    """One-hot bits of one view that everyone answers."""
+    encode = plan.encoding.fast_encode(plan.schema, plan.views, people, plan.cap, loops)
+    codes, draw = np.empty(len(people), plan.layout.code_type), _Flips(plan, source, loops)
+    for rows, words in _chunks(people, source, draw.words):
+        codes[rows] = draw(people.addresses[rows], words, encode(rows, words, _NO_VIEWS))
+    return codes
+
+
+class _Flips:
+    """Draws one-hot bits whose report is one cell: from words that the loop makes, if it can."""
+
+    def __init__(self, plan: Plan, source: BlockSource, loops: Any) -> None:
+        channel: Any = plan.channels[0]
+        column, self._tiles = plan.channel_start(0), None
+        self.words = plan.most_words
+        if source.schedule is not None:
+            self.words = column
+            self._tiles = Tiles(channel, column // WORDS_PER_BLOCK, source, loops)
+            return
+        self._facts, self._loops = (column, *channel.one_hot_bits), loops
+
+    def __call__(self, addresses: Words, words: Words, states: np.ndarray) -> np.ndarray:
+        """The bits of people in these states, as one number each."""
+        marks = np.empty((len(words), 1), "<u4")
+        if self._tiles is not None:
+            self._tiles(addresses, states, marks.view(np.uint8))
+        else:
+            self._loops.draw_bits(words, *self._facts, states, marks)
+        return marks[:, 0]

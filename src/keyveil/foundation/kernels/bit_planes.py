@@ -40,19 +40,73 @@ def below(words: Any, p: Any, column: Any, size: Any, end: Any) -> Any:
 
 
 @jit
+def _columns(words: Any, first: Any, column: Any, count: Any, columns: Any) -> None:
+    """Words of the people from ``first`` on, ``count`` of each, as rows of ``columns``."""
+    people = min(U(TILE), U(words.shape[0]) - first)
+    for w in range(count):
+        row = columns[w]
+        for p in range(people):
+            row[p] = words[first + p, column + w]
+
+
+@jit
+def _compare_own(columns: Any, size: Any, fake: Any, show: Any, own: Any, less: Any, same: Any) -> Any:
+    """Compare the first planes of a group's numbers with ``fake``, with ``show`` where ``own`` is set.
+
+    Returns whether something is undecided.
+    """
+    full = np.uint32((U(1) << size) - U(1))
+    for p in range(U(len(own))):
+        less[p], same[p] = np.uint32(0), full
+    for j in range(U(4 * AT_FIRST)):
+        word, shift = (j * size) >> U(5), np.uint32((j * size) & U(31))
+        every = np.uint32(0) - np.uint32((fake >> (U(31) - j)) & U(1))
+        other = np.uint32(0) - np.uint32(((fake ^ show) >> (U(31) - j)) & U(1))
+        low, high = columns[word], columns[word + U(1)]
+        back = np.uint32(31) - shift
+        for p in range(U(len(own))):
+            plane = np.uint32(low[p] >> shift) | np.uint32(np.uint32(high[p] << np.uint32(1)) << back)
+            want = np.uint32(every ^ np.uint32(other & own[p]))
+            less[p] |= same[p] & want & ~plane
+            same[p] &= ~(plane ^ want)
+    undecided = np.uint32(0)
+    for p in range(U(len(own))):
+        undecided |= same[p]
+    return undecided != np.uint32(0)
+
+
+@jit
 def draw_bits(
     words: Any, column: int, positions: int, silent: int, fake: int, show: int, states: Any, out: Any
 ) -> None:
-    """``Symbols.draw`` for one-hot bits, 32 of them in a word of ``out``."""
-    for p in range(U(words.shape[0])):
-        marked = np.int64(states[p]) - silent
-        for first in range(0, positions, 32):
-            size, at = U(min(32, positions - first)), U(column + first)
-            bits = below(words, p, at, size, U(fake))
-            if first <= marked < first + 32:
-                own = U(1) << U(marked - first)
-                bits = (bits & ~own) | (below(words, p, at, size, U(show)) & own)
-            out[p, first // 32] = bits
+    """``Symbols.draw`` for one-hot bits, 32 of them in a word of ``out``.
+
+    Twelve planes are compared for many people at once, and all planes for those whom they leave open.
+    """
+    columns = np.zeros((4 * AT_FIRST + 1, TILE), np.uint32)
+    own, less, same = np.zeros((3, TILE), np.uint32)
+    for start in range(U(0), U(words.shape[0]), U(TILE)):
+        people = min(U(TILE), U(words.shape[0]) - start)
+        for group in range((U(positions) + U(31)) >> U(5)):
+            first = group << U(5)
+            size = min(U(32), U(positions) - first)
+            before = np.uint32(U(silent) + first)
+            needed = (U(4 * AT_FIRST) * size + U(31)) >> U(5)
+            _columns(words, start, U(column) + first, needed, columns)
+            for p in range(people):
+                place = np.uint32(states[start + p]) - before  # wraps around below it
+                own[p] = np.uint32(place < np.uint32(size)) << (place & np.uint32(31))
+            some = own[:people], less[:people], same[:people]
+            is_open = _compare_own(columns, size, U(fake), U(show), *some)
+            for p in range(people):
+                out[start + p, group] = less[p]
+            if is_open:
+                for p in range(people):
+                    if same[p]:
+                        at, mine = U(column) + first, U(own[p])
+                        bits = below(words, start + p, at, size, U(fake)) & ~mine
+                        bits |= below(words, start + p, at, size, U(show)) & mine
+                        out[start + p, group] = bits
 
 
 @jit

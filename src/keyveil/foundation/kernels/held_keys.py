@@ -8,7 +8,7 @@ import numpy as np
 
 from .lanes import U, jit
 from .registers import TILE
-from .vector_aes import encrypt_tile
+from .vector_aes import encrypt_tile, third_words
 
 PEOPLE = 256
 """People at a time: their words stay in the nearest cache."""
@@ -29,6 +29,22 @@ def pick_items(words: Any, starts: Any, keys: Any, states: Any) -> None:
 
 
 @jit
+def _law(count: int, keep: int, lie: int, rest: int) -> Any:
+    """What ``_step`` needs to know of the law, in the types of its arithmetic."""
+    by_more, by_less = _ABOVE / np.float64(lie + 1), _ABOVE / np.float64(lie)
+    return np.int32(count), np.float64(keep), by_more, by_less, np.float64(rest)
+
+
+@jit
+def _step(word: Any, state: Any, count: Any, keep: Any, by_more: Any, by_less: Any, rest: Any) -> Any:
+    """The state that a word sends a state to; see ``walk``."""
+    over = np.float64(word) - keep
+    lies = np.int32(max(over * by_more, (over - rest) * by_less))
+    to = np.int32(state) + (np.int32(1) + lies if over >= 0.0 else np.int32(0))
+    return to - (count if to >= count else np.int32(0))
+
+
+@jit
 def walk(
     words: Any, column: int, states: Any, count: int, keep: int, lie: int, rest: int, out: Any
 ) -> None:
@@ -37,12 +53,9 @@ def walk(
     The first ``rest`` lies have ``lie + 1`` words each and the others ``lie``. The larger of the two
     quotients is the number of the lie, and numbers below 2^32 divide exactly in floating point.
     """
-    by_more, by_less = _ABOVE / np.float64(lie + 1), _ABOVE / np.float64(lie)
+    law = _law(count, keep, lie, rest)
     for p in range(U(words.shape[0])):
-        over = np.float64(words[p, U(column)]) - np.float64(keep)
-        lies = np.int32(max(over * by_more, (over - np.float64(rest)) * by_less))
-        to = np.int32(states[p]) + (np.int32(1) + lies if over >= 0.0 else np.int32(0))
-        out[p] = to - (np.int32(count) if to >= np.int32(count) else np.int32(0))
+        out[p] = _step(words[p, U(column)], states[p], *law)
 
 
 @jit
@@ -70,19 +83,23 @@ def report_items(
     flat, people = addresses.reshape(-1), U(len(addresses))
     made, plain = np.empty(4 * PEOPLE, np.uint32), np.zeros(4 * PEOPLE, np.uint32)
     words, states = made.reshape(PEOPLE, 4), np.empty(PEOPLE, np.uint32)
+    law = _law(count, keep, lie, rest)
     for first in range(U(0), people, U(PEOPLE)):
         some = min(U(PEOPLE), people - first)
+        if some == U(PEOPLE) and _one_each(starts, first, some):  # only the third words are needed
+            at = U(starts[first])
+            for i in range(U(0), U(PEOPLE), U(TILE)):
+                third_words(flat, U(4) * (first + i), schedule, made, i)
+            for i in range(U(PEOPLE)):
+                state = np.uint32(1) + np.uint32(keys[at + i])
+                out[first + i] = _step(made[i], state, *law)
+            continue
         if some == U(PEOPLE):
             for i in range(U(0), U(4 * PEOPLE), U(4 * TILE)):
                 encrypt_tile(flat, U(4) * first + i, schedule, made, i)
         else:
-            plain[: U(4) * some] = flat[U(4) * first :]
+            plain[: U(4) * some] = flat[U(4) * first : U(4) * (first + some)]
             for i in range(U(0), U(4) * some, U(4 * TILE)):
                 encrypt_tile(plain, i, schedule, made, i)
-        if _one_each(starts, first, some):
-            at = U(starts[first])
-            for i in range(some):
-                states[i] = U(1) + U(keys[at + i])
-        else:
-            pick_items(words[:some], starts[first:], keys, states)
+        pick_items(words[:some], starts[first:], keys, states)
         walk(words[:some], 2, states, count, keep, lie, rest, out[first:])

@@ -1,9 +1,10 @@
 """Symbols with given weights, from bit planes that are made and compared in registers.
 
 The same symbols as by ``bit_planes``, on processors with ``FAST_AES``. Sixteen people's numbers of one
-group are compared at a time. Twelve planes decide nine of ten such tiles, and the others take four more
-at a time. The number of the position that a state marks is compared with the end of the state's own law,
-along with the others.
+group are compared at a time. Eight planes decide seven of eight such groups. The others wait in a queue
+until there are many, and take four planes more at a time, so that no one's words are made in vain. The
+number of the position that a state marks is compared with the end of the state's own law, along with the
+others.
 """
 
 from __future__ import annotations
@@ -14,23 +15,27 @@ import numpy as np
 
 from .lanes import U, jit
 from .plane_lanes import (
+    PART_PLANES,
     PLANES,
     below_first,
     below_first_of_two,
     below_more,
+    below_more_of_two,
     part_below_first,
     part_below_first_of_two,
     part_below_more,
     store_four,
 )
 from .registers import TILE, lane_of, whole_lines
-from .vector_aes import words_of_one, words_of_three
+from .vector_aes import words_of_chosen, words_of_one, words_of_two
 
 WORD = np.uint32
-RUN = 256
-"""People whose states are looked at before their words are made."""
-MANY = 32
-"""Whole groups from which on the undecided ones wait for the others."""
+RUN = 512
+"""Maximum number of people whose undecided groups wait together."""
+MOST_GROUPS = 128
+"""Groups of a run's tiles, so that what is below stays in the nearest cache."""
+ROOM, COLUMNS = 1024, 5
+"""Undecided groups that a queue has room for, and what it says of each."""
 MOST_LAWS = 2
 """Laws of a state's own position that are compared at once."""
 T = U(TILE)
@@ -70,87 +75,62 @@ def _decide_whole(
     plain: Any,
     schedule: Any,
     block: Any,
-    group: Any,
-    groups: Any,
-    two: bool,
-    wanted: Any,
-    own: Any,
-    planes: Any,
-    same: Any,
-    less: Any,
-) -> None:
-    """Compare the numbers of a group of 32 positions."""
-    cells, undecided, done, full = U(len(same)) // T, U(0), U(3), WORD(0xFFFFFFFF)
-    words_of_three(plain, U(0), block, schedule, planes, U(0))
-    for t in range(cells):
-        to, first, at = (t * groups + group) * T, t * U(96), t * T
-        if two:
-            undecided |= below_first_of_two(
-                planes, U(32), wanted, first, U(0), own, group, full, same, at, less, to
-            )
-        else:
-            undecided |= below_first(
-                planes, U(32), wanted, first, U(0), own, group, full, same, at, less, to
-            )
-    while undecided and done < U(8):
-        words_of_one(plain, U(0), block + done, schedule, planes, U(0))
-        undecided = U(0)
-        for t in range(cells):
-            to, first, at = (t * groups + group) * T, t * U(96), t * T
-            undecided |= below_more(
-                planes, U(32), wanted, first, U(4) * done, own, group, full, same, at, less, to
-            )
-        done += U(1)
-
-
-@jit
-def _decide_many(
-    plain: Any,
-    schedule: Any,
-    block: Any,
+    tiles: Any,
     whole: Any,
     groups: Any,
     two: bool,
     wanted: Any,
     own: Any,
     planes: Any,
-    same: Any,
     less: Any,
-    pending: Any,
+    queue: Any,
+    counts: Any,
 ) -> None:
-    """``_decide_whole`` for many groups: undecided ones wait until all have been looked at.
-
-    Each has rows of ``same``. Every group is written down in ``pending``, and the next one overwrites a
-    group that is decided, which saves a branch.
-    """
-    cells, found, full = U(len(same)) // (T * U(len(pending))), U(0), WORD(0xFFFFFFFF)
-    for group in range(whole):
-        words_of_three(plain, U(0), block + U(8) * group, schedule, planes, U(0))
-        undecided = U(0)
-        for t in range(cells):
-            to, first, at = (t * groups + group) * T, t * U(96), (found * cells + t) * T
-            if two:
-                undecided |= below_first_of_two(
-                    planes, U(32), wanted, first, U(0), own, group, full, same, at, less, to
-                )
-            else:
-                undecided |= below_first(
-                    planes, U(32), wanted, first, U(0), own, group, full, same, at, less, to
-                )
-        pending[found] = group
-        found += U(undecided != U(0))
-    for i in range(found):
-        undecided, done = U(1), U(3)
-        late = U(pending[i])
-        while undecided and done < U(8):
-            words_of_one(plain, U(0), block + U(8) * late + done, schedule, planes, U(0))
-            undecided = U(0)
+    """Compare the first planes of the tiles' groups of 32 positions, and more of what waits for it."""
+    cells, apart = U(len(counts)), U(ROOM + TILE)
+    for tile in range(tiles):
+        for group in range(whole):
+            words_of_two(plain, U(4) * T * tile, block + U(8) * group, schedule, planes, U(0))
             for t in range(cells):
-                to, first, at = (t * groups + late) * T, t * U(96), (i * cells + t) * T
-                undecided |= below_more(
-                    planes, U(32), wanted, first, U(4) * done, own, late, full, same, at, less, to
-                )
-            done += U(1)
+                to, first, at = ((tile * cells + t) * groups + group) * T, t * U(96), U(counts[t])
+                place = t * U(COLUMNS) * apart + at
+                names = group, tile * T, less, to, queue, place, apart
+                if two:
+                    counts[t] = at + below_first_of_two(planes, wanted, first, own, *names)
+                else:
+                    counts[t] = at + below_first(planes, wanted, first, own, *names)
+                if counts[t] > U(ROOM - TILE):
+                    _decide_queue(plain, schedule, block, t, two, wanted, planes, less, queue, counts)
+
+
+@jit
+def _decide_queue(
+    plain: Any,
+    schedule: Any,
+    block: Any,
+    t: Any,
+    two: bool,
+    wanted: Any,
+    planes: Any,
+    less: Any,
+    queue: Any,
+    counts: Any,
+) -> None:
+    """Compare as many planes as it takes of what waits for it in the queue of an end."""
+    apart, done = U(ROOM + TILE), U(2)
+    start = t * U(COLUMNS) * apart
+    while counts[t] and done < U(8):
+        count, kept, first = U(counts[t]), U(0), t * U(96) + U(4) * done
+        for column in range(U(3)):  # lanes behind the last one: nothing is undecided there
+            for i in range(count, count + T):
+                queue[start + column * apart + i] = WORD(0)
+        for i in range(U(0), count, T):
+            words_of_chosen(plain, queue, start + apart + i, block + done, schedule, planes)
+            facts = planes, wanted, first, less, queue, start + i, start + kept, apart
+            kept += below_more_of_two(*facts) if two else below_more(*facts)
+        counts[t] = kept
+        done += U(1)
+    counts[t] = U(0)
 
 
 @jit
@@ -158,40 +138,36 @@ def _decide_part(
     plain: Any,
     schedule: Any,
     block: Any,
+    tiles: Any,
     size: Any,
     groups: Any,
     two: bool,
     wanted: Any,
     own: Any,
     words: Any,
-    planes: Any,
     same: Any,
     less: Any,
 ) -> None:
     """Compare the numbers of the last group, which has less than 32 positions."""
-    cells, undecided, group = U(len(same)) // T, U(0), groups - U(1)
-    ready, done, full = U(0), U(0), WORD((U(1) << size) - U(1))
-    while done == U(0) or (undecided and done < U(32)):
-        count = U(4) if done else U(PLANES)
-        while ready << U(7) < (done + count) * size:
-            words_of_one(plain, U(0), block + ready, schedule, words, ready * U(4) * T)
-            ready += U(1)
-        undecided = U(0)
-        for t in range(cells):
-            to, first, at = (t * groups + group) * T, t * U(96), t * T
-            if done:
-                undecided |= part_below_more(
-                    words, size, wanted, first, done, own, group, full, same, at, less, to
-                )
-            elif two:
-                undecided |= part_below_first_of_two(
-                    words, size, wanted, first, done, own, group, full, same, at, less, to
-                )
-            else:
-                undecided |= part_below_first(
-                    words, size, wanted, first, done, own, group, full, same, at, less, to
-                )
-        done += count
+    cells, group = U(len(same)) // T, groups - U(1)
+    for tile in range(tiles):
+        undecided, ready, done = U(0), U(0), U(0)
+        while done == U(0) or (undecided and done < U(32)):
+            count = U(4) if done else U(PART_PLANES)
+            while ready << U(7) < (done + count) * size:
+                words_of_one(plain, U(4) * T * tile, block + ready, schedule, words, ready * U(4) * T)
+                ready += U(1)
+            undecided = U(0)
+            for t in range(cells):
+                to, where = ((tile * cells + t) * groups + group) * T, (tile * T, same, t * T)
+                facts = words, size, wanted, t * U(96), done, own, group, *where, less, to
+                if done:
+                    undecided |= part_below_more(*facts)
+                elif two:
+                    undecided |= part_below_first_of_two(*facts)
+                else:
+                    undecided |= part_below_first(*facts)
+            done += count
 
 
 @jit
@@ -214,63 +190,63 @@ def draw_tiles(
     flat, wanted, cells = addresses.reshape(-1), _wanted(ends), U(ends.shape[1])
     whole, size = U(positions) >> U(5), U(positions) & U(31)
     groups, two = whole + U(size > U(0)), ends.shape[0] > 2
-    plain, owns = whole_lines(4 * TILE), whole_lines(3 * RUN)
+    tiles = max(U(1), min(U(RUN) // T, U(MOST_GROUPS) // groups))
+    run, first_part = tiles * T, U(block) + U(8) * whole
+    plain, owns = whole_lines(np.int64(U(4) * run)), whole_lines(np.int64(U(3) * run))
     words, planes = whole_lines(48 * TILE), whole_lines(PLANES * TILE)
-    same, less = whole_lines(np.int64(cells * T)), whole_lines(np.int64((cells * groups + U(3)) * T))
-    pending = np.zeros(whole + U(1), np.uint32)
-    waiting = whole_lines(np.int64(cells * T * U(len(pending))))
-    for start in range(U(0), U(len(addresses)), T):
-        some = min(T, U(len(addresses)) - start)
-        if start % U(RUN) == U(0):
-            _mark_own(states, start, min(U(RUN), U(len(states)) - start), U(silent), two, owns)
-        own = owns[(start % U(RUN)) * U(3) :]
-        for i in range(U(4) * some):
-            plain[i] = flat[U(4) * start + i]
-        if whole >= U(MANY):
-            many = U(block), whole, groups, two
-            _decide_many(plain, schedule, *many, wanted, own, planes, waiting, less, pending)
-        else:
-            for g in range(whole):
-                here = U(block) + U(8) * g
-                _decide_whole(plain, schedule, here, g, groups, two, wanted, own, planes, same, less)
+    same = whole_lines(np.int64(cells * T))
+    less = whole_lines(np.int64((tiles * cells * groups + U(3)) * T))
+    queue = whole_lines(np.int64(cells * U(COLUMNS * (ROOM + TILE))))
+    counts, width, bits = np.zeros(cells, np.uint64), U(out.shape[1]), out.reshape(-1)
+    for start in range(U(0), U(len(addresses)), run):
+        some = min(run, U(len(addresses)) - start)
+        used = (some + T - U(1)) // T
+        _mark_own(states, start, some, U(silent), two, owns)
+        plain[: U(4) * some] = flat[U(4) * start : U(4) * (start + some)]
+        if whole:
+            facts = plain, schedule, U(block), used, whole, groups, two, wanted, owns
+            _decide_whole(*facts, planes, less, queue, counts)
         if size:
-            last = U(block) + U(8) * whole
-            _decide_part(
-                plain, schedule, last, size, groups, two, wanted, own, words, planes, same, less
-            )
-        if cells == U(1):
-            _write_rows(less, start, some, groups, out)
-        else:
-            _write_marks(less, start, some, marks)
+            facts = plain, schedule, first_part, used, size, groups, two, wanted, owns
+            _decide_part(*facts, words, same, less)
+        for t in range(cells):
+            _decide_queue(plain, schedule, U(block), t, two, wanted, planes, less, queue, counts)
+        for tile in range(used):
+            own_people = min(T, some - tile * T)
+            if cells == U(1):
+                _write_rows(less, tile * groups, start + tile * T, own_people, groups, width, bits)
+            else:
+                _write_marks(less, tile * cells * groups, start + tile * T, own_people, marks)
 
 
 @jit
-def _write_rows(less: Any, start: Any, some: Any, groups: Any, out: Any) -> None:
-    """Bits of one cell for each position, as rows of bytes.
+def _write_rows(
+    less: Any, first: Any, start: Any, some: Any, groups: Any, width: Any, flat: Any
+) -> None:
+    """Bits of one cell for each position, in rows of lanes from ``first`` on, as rows of bytes.
 
     Four groups are written at a time. The last ones reach into the rows that follow, which is why they
     are written first, and rows in their order.
     """
-    width, flat = U(out.shape[1]), out.reshape(-1)
     if (start + T) * width + U(15) < U(len(flat)):
         last = (groups - U(1)) >> U(2)
         for back in range(last + U(1)):
             group = (last - back) << U(2)
-            store_four(less, group, flat, start * width + U(4) * group, width)
+            store_four(less, first + group, flat, start * width + U(4) * group, width)
         return
     for k in range(some):
         at, lane = (start + k) * width, lane_of(k)
         for byte in range(width):
-            word = less[(byte >> U(2)) * T + lane]
+            word = less[(first + (byte >> U(2))) * T + lane]
             flat[at + byte] = (word >> WORD(U(8) * (byte & U(3)))) & WORD(255)
 
 
 @jit
-def _write_marks(less: Any, start: Any, some: Any, marks: Any) -> None:
-    """Which numbers are below each end."""
+def _write_marks(less: Any, first: Any, start: Any, some: Any, marks: Any) -> None:
+    """Which numbers are below each end, from rows of lanes from ``first`` on."""
     groups = U(marks.shape[2])
     for t in range(U(len(marks))):
         for k in range(some):
-            row, lane = marks[t, start + k], lane_of(k)
+            lane = lane_of(k)
             for g in range(groups):
-                row[g] = less[(t * groups + g) * T + lane]
+                marks[t, start + k, g] = less[(first + t * groups + g) * T + lane]

@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .lanes import U, jit
-from .registers import BLOCK, FOUR, I32, I64, TILE, place_of, transposed
+from .registers import BLOCK, FOUR, I32, I64, TILE, everywhere, place_of, transposed
 
 _inline: Any = intrinsic
 _function: Any = cgutils.get_or_insert_function
@@ -81,6 +81,28 @@ def encrypt_tile(typing: Any, plain: Any, start: Any, schedule: Any, out: Any, t
     return types.void(plain, types.uint64, schedule, out, types.uint64), build
 
 
+@_inline
+def third_words(typing: Any, plain: Any, start: Any, schedule: Any, out: Any, to: Any) -> Any:
+    """Encrypt ``TILE`` blocks as ``encrypt_tile`` does, and write the third word of each."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kinds, states = signature.args, []
+        for number in range(TILE // 4):
+            index = builder.add(values[1], ir.Constant(I64, TILE * number))
+            at = place_of(context, builder, kinds[0], values[0], index, _EIGHT)
+            states.append(builder.load(at, align=4))
+        states = _encrypted(context, builder, kinds[2], values[2], states)
+        rows = [builder.bitcast(state, FOUR) for state in states]
+        third = ir.Constant(ir.VectorType(I32, 8), [2 + 4 * block for block in range(8)])
+        halves = [builder.shuffle_vector(rows[i], rows[i + 1], third) for i in (0, 2)]
+        words = builder.shuffle_vector(*halves, ir.Constant(FOUR, [*range(TILE)]))
+        at = place_of(context, builder, kinds[3], values[3], values[4], FOUR)
+        builder.store(words, at, align=4)
+        return context.get_dummy_value()
+
+    return types.void(plain, types.uint64, schedule, out, types.uint64), build
+
+
 def _numbered(context: Any, builder: Any, signature: Any, values: Any, blocks: int) -> list[Any]:
     """The addresses of ``TILE`` streams with the numbers of some blocks, four in a register.
 
@@ -127,8 +149,52 @@ words_of_one = _tile_of_words(1)
 
 ``plain`` from ``start`` on are their addresses, and ``lane_of`` says which lanes are whose.
 """
-words_of_three = _tile_of_words(3)
-"""The same for three blocks from ``number`` on."""
+words_of_two = _tile_of_words(2)
+"""The same for two blocks from ``number`` on."""
+
+
+@_inline
+def words_of_chosen(
+    typing: Any, plain: Any, queue: Any, place: Any, number: Any, schedule: Any, out: Any
+) -> Any:
+    """The words of one block of ``TILE`` streams that a queue names, a row for each word.
+
+    Lane i is for ``queue[place + i]``: 65,536 times the number of its stream, whose address is in
+    ``plain``, and the number of a group. Block ``number`` is that of group 0; each group has eight.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kinds, states = signature.args, []
+        at = place_of(context, builder, kinds[1], values[1], values[2], FOUR)
+        names = builder.load(at, align=4)
+        groups = builder.and_(names, ir.Constant(FOUR, [0xFFFF] * TILE))
+        numbers = builder.shl(groups, ir.Constant(FOUR, [3] * TILE))
+        numbers = builder.add(numbers, everywhere(builder, builder.trunc(values[3], I32)))
+        nothing = ir.Constant(FOUR, [0] * TILE)
+        for row in range(TILE // 4):
+            own = [4 * block + row for block in range(4)]  # the lanes of streams 4 row, 4 row + 1, ...
+            parts = []
+            for lane in own:
+                name = builder.zext(builder.extract_element(names, ir.Constant(I32, lane)), I64)
+                index = builder.shl(builder.lshr(name, ir.Constant(I64, 16)), ir.Constant(I64, 2))
+                at = place_of(context, builder, kinds[0], values[0], index, BLOCK)
+                parts.append(builder.load(at, align=4))
+            eight = ir.Constant(ir.VectorType(I32, 8), [*range(8)])
+            halves = [builder.shuffle_vector(parts[i], parts[i + 1], eight) for i in (0, 2)]
+            address = builder.shuffle_vector(*halves, ir.Constant(FOUR, [*range(TILE)]))
+            spread = [own[i // 4] if i % 4 == 3 else TILE for i in range(TILE)]
+            counters = builder.shuffle_vector(numbers, nothing, ir.Constant(FOUR, spread))
+            states.append(builder.bitcast(builder.add(address, counters), _EIGHT))
+        states = _encrypted(context, builder, kinds[4], values[4], states)
+        rows = [builder.bitcast(state, FOUR) for state in states]
+        for word, lanes in enumerate(transposed(builder, rows)):
+            index = ir.Constant(I64, TILE * word)
+            at = place_of(context, builder, kinds[5], values[5], index, FOUR)
+            builder.store(lanes, at, align=4)
+        return context.get_dummy_value()
+
+    number_kind = types.uint64
+    return types.void(plain, queue, number_kind, number_kind, schedule, out), build
 
 
 @jit
