@@ -17,7 +17,7 @@ from ..engine.service import Service
 from ..process.problems import REASONS, Problem
 from ..store import Parcel
 from ..store.collection import Collection
-from ..store.seen_ids import split
+from ..store.packed_ids import PackedIds
 from . import batches
 from .access import require_ingest
 from .upload_limits import Upload
@@ -57,7 +57,7 @@ class ReportsRoute(Upload[Collection]):
         packed = batches.pack(batch, book.plan.packing)
         reasons: dict[int, str] = dict.fromkeys(packed.impossible, "impossible")
         if packed.count:
-            parcel = Parcel(place.id, round_.id, batch.epoch, split(packed.ids), packed.rows)
+            parcel = Parcel(place.id, round_.id, batch.epoch, PackedIds(packed.ids), packed.rows)
             recent = self._recent.look(parcel, book.plan.packing.width)
             await self._submit(place, parcel, packed.count - recent.repeats)
             if parcel.refused:
