@@ -55,6 +55,7 @@ class ReportsRoute(Upload[Collection]):
         if book is None:
             book = await asyncio.to_thread(service.store.book, round_)
         packed = batches.pack(batch, book.plan.packing)
+        batch.cells = None  # its lists need not live while it waits for the store
         reasons: dict[int, str] = dict.fromkeys(packed.impossible, "impossible")
         if packed.count:
             parcel = Parcel(place.id, round_.id, batch.epoch, PackedIds(packed.ids), packed.rows)
