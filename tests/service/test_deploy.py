@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -56,6 +57,26 @@ def test_the_containerfile_and_the_compose_file_have_no_findings():
     subprocess.run([TOOLS / "hadolint", DEPLOY / "Containerfile"], check=True)
     schema = ["--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yaml"]
     subprocess.run([TOOLS / "check-jsonschema", *schema], check=True)
+
+
+def test_the_image_is_built_from_all_that_the_package_needs(tmp_path):
+    """What the first stage copies, and no more, makes a wheel with the client for web pages in it."""
+    stage = (DEPLOY / "Containerfile").read_text().split("\nFROM ")[1]
+    for line in re.findall(r"^COPY (.*)$", stage, re.MULTILINE):
+        *sources, target = line.split()
+        for source in sources:
+            path = DEPLOY.parent / source
+            copy = shutil.copytree if path.is_dir() else shutil.copy
+            place = tmp_path / target / ("" if path.is_dir() else path.name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            copy(path, place)
+            assert f"!{source}" in (DEPLOY.parent / ".dockerignore").read_text().splitlines()
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "wheels"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "keyveil/service/collector/client_js/index.js" in names
+    assert "keyveil/cli/__init__.py" in names
 
 
 def test_every_file_that_compose_mounts_is_here():

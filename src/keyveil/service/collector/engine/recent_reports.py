@@ -12,6 +12,7 @@ import numpy as np
 
 from ....foundation.arrays import Integers
 from ..store import Parcel
+from ..store.packed_ids import PackedIds
 
 SLOTS = 1 << 16
 """Maximum number of reports remembered; a power of two."""
@@ -46,7 +47,7 @@ class RecentReports:
         """Look up the reports of a request."""
         if len(parcel.ids) <= _FEW:
             return self._look_one_by_one(parcel, width)
-        words = np.frombuffer(b"".join(parcel.ids), "<u8").reshape(-1, 2)
+        words = np.frombuffer(PackedIds.of(parcel.ids).packed, "<u8").reshape(-1, 2)
         places = (words[:, 0] & np.uint64(self._mask)).astype(np.int64)
         rows = _checks(parcel.rows, width)
         known = (self._ids[places] == words).all(axis=1)

@@ -5,6 +5,7 @@ Tests run the application without sockets.
 
 from __future__ import annotations
 
+import gc
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -132,6 +133,14 @@ The writer gives the lock away at each statement of a transaction, about six tim
 """
 
 
+COLLECT = (50_000, 20, 20)
+"""After how many new objects Python looks for cycles.
+
+Requests that wait for the store keep tens of thousands of objects and no cycles. With Python's own 700,
+they would be looked through again and again.
+"""
+
+
 def serve(
     store: Store,
     segments: Path,
@@ -147,10 +156,15 @@ def serve(
     clock = clock or FleetClock()
     check_clock(store, clock, settings or Settings())
     service = Service(store, segments, clock, settings, log, exposed=not is_loopback(host))
-    usual = sys.getswitchinterval()
+    application = app(service, pages=pages(service))
+    usual, often = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(SWITCH)
+    gc.freeze()  # what is there by now stays until the end
+    gc.set_threshold(*COLLECT)
     try:
-        run(service, app(service, pages=pages(service)), listener)
+        run(service, application, listener)
     finally:
         sys.setswitchinterval(usual)
+        gc.set_threshold(*often)
+        gc.unfreeze()
     return 1 if service.writer.broken else 0

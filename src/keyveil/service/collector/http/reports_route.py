@@ -17,7 +17,7 @@ from ..engine.service import Service
 from ..process.problems import REASONS, Problem
 from ..store import Parcel
 from ..store.collection import Collection
-from ..store.seen_ids import split
+from ..store.packed_ids import PackedIds
 from . import batches
 from .access import require_ingest
 from .upload_limits import Upload
@@ -55,9 +55,10 @@ class ReportsRoute(Upload[Collection]):
         if book is None:
             book = await asyncio.to_thread(service.store.book, round_)
         packed = batches.pack(batch, book.plan.packing)
+        batch.cells = None  # its lists need not live while it waits for the store
         reasons: dict[int, str] = dict.fromkeys(packed.impossible, "impossible")
         if packed.count:
-            parcel = Parcel(place.id, round_.id, batch.epoch, split(packed.ids), packed.rows)
+            parcel = Parcel(place.id, round_.id, batch.epoch, PackedIds(packed.ids), packed.rows)
             recent = self._recent.look(parcel, book.plan.packing.width)
             await self._submit(place, parcel, packed.count - recent.repeats)
             if parcel.refused:

@@ -26,7 +26,7 @@ from ..store.collection import MOST_EPOCH, STATES, Collection, Control, Round, T
 from ..store.epoch_keys import FOLDER as KEYS
 from ..store.epoch_keys import KeyFolder
 from ..store.migrations import MIGRATIONS
-from ..store.seen_ids import split
+from ..store.packed_ids import PackedIds
 from ..store.segments import MANIFEST as MANIFEST_FILE
 from ..store.segments import check_files, folder_of, hash_of, make_folder, sync
 from ..store.sqlite import SqliteStore
@@ -321,7 +321,7 @@ def _restore_rows(source: Session, version: int, store: Store, segments: _Place)
             "where sealed.round = segments.round and sealed.epoch = segments.epoch)"
         )
         for number, epoch, ids in source.stream(sql):
-            store.claim_ids(session, Round(number, 0, 0, ""), epoch, split(ids))
+            store.claim_ids(session, Round(number, 0, 0, ""), epoch, PackedIds(ids))
         segments.put()
 
     with opened(store):

@@ -15,8 +15,9 @@ from ..store.collection import Collection, Round
 from ..store.control import add_chunk
 from ..store.epoch_keys import FOLDER as KEYS
 from ..store.epoch_keys import KeyFolder
+from ..store.packed_ids import split
 from ..store.report_log import crc_of
-from ..store.seen_ids import FolderScratch, IdSet, Spoiled, split
+from ..store.seen_ids import FolderScratch, IdSet, Spoiled
 from ..store.segments import ManifestError, check_files, files_of, folder_of, read_part
 from ..store.sqlite import SqliteStore
 from ..store.store_interface import BROUGHT_IN, SEALED, chunk_counts

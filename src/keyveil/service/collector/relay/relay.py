@@ -38,7 +38,7 @@ from ..process.logs import Log
 from ..process.metrics import RelayMetrics
 from ..process.problems import REASONS, Problem
 from ..process.settings import Settings
-from ..store.seen_ids import split
+from ..store.packed_ids import split
 from .crowd import AGAIN, Crowds, Spot
 from .sent_ids import MOST_IDS, Part, SentIds, SentIdsFailed
 from .upstream import KnownCollection, Upstream

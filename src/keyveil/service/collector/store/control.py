@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Collection as Some
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -121,14 +121,14 @@ class ControlStore(ABC):
             pass
 
     @abstractmethod
-    def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def _known(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
         """The places of ids that were counted before."""
 
     @abstractmethod
-    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
         """Claim distinct ids for this transaction; the places of those that were counted before."""
 
-    def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:  # noqa: B027
+    def _claimed(self, round_: Round, epoch: int, ids: Sequence[bytes]) -> None:  # noqa: B027
         """Note that the transaction that claimed these ids is durable."""
 
     def _drop_ids(self, session: Session, round_id: int, epoch: int | None) -> int:

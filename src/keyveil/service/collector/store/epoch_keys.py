@@ -15,7 +15,8 @@ from pathlib import Path
 from ....foundation.coins import fresh_bytes
 from ....foundation.files import write_whole
 from ....plan.report import is_hex
-from .seen_ids import SIZE, id_cipher, split
+from .packed_ids import SIZE, PackedIds
+from .seen_ids import id_cipher
 from .segments import make_folder, sync
 
 FOLDER = "keys"
@@ -78,6 +79,6 @@ class Images:
     def __init__(self, key: bytes) -> None:
         self._cipher = id_cipher(key)
 
-    def of(self, ids: Sequence[bytes]) -> list[bytes]:
+    def of(self, ids: Sequence[bytes]) -> PackedIds:
         """The images of ids."""
-        return split(self._cipher.update(b"".join(ids)))
+        return PackedIds(self._cipher.update(PackedIds.of(ids).packed))

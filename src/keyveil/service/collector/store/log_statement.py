@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .seen_ids import SIZE
+from .packed_ids import SIZE, PackedIds
 
 UUID, UUIDS = 2950, 2951
 """Numbers of PostgreSQL's types: an id, and an array of ids."""
@@ -20,9 +20,11 @@ class IdArray:
     """
 
     def __init__(self, ids: Sequence[bytes]) -> None:
+        packed = PackedIds.of(ids).packed
+        first, second = np.frombuffer(packed, ">u8").reshape(-1, 2).astype(np.uint64).T
         elements = np.empty(len(ids), _ELEMENT)
         elements["size"] = SIZE
-        elements["id"] = np.frombuffer(b"".join(sorted(ids)), f"V{SIZE}")
+        elements["id"] = np.frombuffer(packed, f"V{SIZE}")[np.lexsort((second, first))]
         head = np.array([1, 0, UUID, len(ids), 1], ">i4")  # one dimension, no nulls, from 1
         self.content = head.tobytes() + elements.tobytes()
 

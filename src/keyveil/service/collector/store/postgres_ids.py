@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from psycopg import errors
 
 from .collection import Round
@@ -30,12 +32,12 @@ class PostgresIds(Store):
     _careful = 0
     """Number of transactions that look which ids are new; the others expect that all are."""
 
-    def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def _known(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
         sql = "select id from ids where round = ? and epoch = ? and id = any(?::uuid[])"
         known = {row[0].bytes for row in session.rows(sql, (round_.id, epoch, IdArray(ids)))}
         return {place for place, name in enumerate(ids) if name in known}
 
-    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
         given = (round_.id, epoch, IdArray(ids))
         if self._careful:
             rows = session.rows(f"{CLAIM} on conflict do nothing returning id", given)
@@ -47,7 +49,7 @@ class PostgresIds(Store):
             raise RepeatedId from None
         return set()
 
-    def _claim(self, session: Session, group: Group, ids: list[bytes]) -> set[int]:
+    def _claim(self, session: Session, group: Group, ids: Sequence[bytes]) -> set[int]:
         group.unclaimed = not self._careful
         return set() if group.unclaimed else super()._claim(session, group, ids)
 

@@ -12,6 +12,7 @@ from ....foundation.arrays import Integers
 from .collection import Collection, Round
 from .control import ControlStore
 from .epoch_keys import FOLDER, Images, KeyFolder
+from .packed_ids import PackedIds
 from .store_interface import (
     CHUNK,
     Parcel,
@@ -32,7 +33,7 @@ class Group:
     round: Round | None
     epoch: int
     parcels: list[Parcel] = field(default_factory=list)
-    claimed: list[bytes] = field(default_factory=list)
+    claimed: Sequence[bytes] = ()
     cells: Integers | None = None
     often: Integers | None = None
     unclaimed: bool = False
@@ -122,7 +123,7 @@ class LogStore(ControlStore):
             _refuse(group, set(), "closed_collection")
             return
         refusal = group.collection.refusal(group.round, group.epoch, now, trusted)
-        ids = [report_id for parcel in group.parcels for report_id in parcel.ids]
+        ids = PackedIds(b"".join([PackedIds.of(parcel.ids).packed for parcel in group.parcels]))
         gone = group.epoch < group.collection.closed_before
         if not gone and self._learning(group.round, group.epoch):
             _refuse(group, set(), "storage")
@@ -244,23 +245,23 @@ class LogStore(ControlStore):
         """Whether the ids of an epoch are still being read. Other epochs continue."""
         return False
 
-    def _take_new(self, session: Session, group: Group, ids: list[bytes]) -> list[int]:
+    def _take_new(self, session: Session, group: Group, ids: PackedIds) -> Sequence[int]:
         """The places of new ids, each once."""
-        if len(set(ids)) == len(ids):
+        if ids.differ():
             known = self._claim(session, group, ids)
             places = range(len(ids))
-            return [place for place in places if place not in known] if known else list(places)
-        once = dict(zip(reversed(ids), range(len(ids) - 1, -1, -1), strict=True))
+            return [place for place in places if place not in known] if known else places
+        once = dict(zip(list(ids)[::-1], range(len(ids) - 1, -1, -1), strict=True))
         first = sorted(once.values())
-        known = self._claim(session, group, [ids[place] for place in first])
+        known = self._claim(session, group, ids.some(first))
         return [place for at, place in enumerate(first) if at not in known]
 
-    def _claim(self, session: Session, group: Group, ids: list[bytes]) -> set[int]:
+    def _claim(self, session: Session, group: Group, ids: Sequence[bytes]) -> set[int]:
         """Claim a group's ids, each once; the places of those that were counted before."""
         assert group.round is not None
         return self.claim_ids(session, group.round, group.epoch, ids)
 
-    def _take_some(self, session: Session, group: Group, ids: list[bytes], room: int) -> list[int]:
+    def _take_some(self, session: Session, group: Group, ids: PackedIds, room: int) -> list[int]:
         """Claim as many new ids as there is room for; the others are refused."""
         assert group.round is not None
         known = self._known(session, group.round, group.epoch, ids)
@@ -296,14 +297,14 @@ class LogStore(ControlStore):
         sql = "select coalesce(sum(reports), 0) from heads where round = ?"
         return int(session.rows(sql, (round_.id,))[0][0])
 
-    def _log(self, session: Session, group: Group, ids: list[bytes], chosen: list[int]) -> None:
+    def _log(self, session: Session, group: Group, ids: PackedIds, chosen: Sequence[int]) -> None:
         assert group.round is not None
         packing = self.book(group.round).plan.packing
         rows = packing.rows(b"".join([parcel.rows for parcel in group.parcels]))
         if len(chosen) < len(ids):
             rows = rows[chosen]
-            ids = [ids[place] for place in chosen]
-        packed, names = rows.tobytes(), b"".join(ids)
+            ids = ids.some(chosen)
+        packed, names = rows.tobytes(), ids.packed
         group.cells, group.often = packing.marks(rows)
         group.claimed = ids
         at = (group.round.id, group.epoch)

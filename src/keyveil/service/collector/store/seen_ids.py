@@ -1,11 +1,11 @@
 """The ids of an open epoch: exact membership in little memory, for any number of ids.
 
-New ids go into a plain set. When it is full it becomes a run, and runs of similar size are merged. Large
-runs lie in an unnamed file. Memory holds where each bucket begins, a checksum of each bucket, and one
-filter of fixed size that recognises nearly every new id as new.
+The newest ids lie in an array. When it is full it becomes a run, and runs of similar size are merged.
+Large runs lie in an unnamed file. Memory holds where each bucket begins, a checksum of each bucket, and
+one filter of fixed size that recognises nearly every new id as new.
 
-Runs hold the images of ids under a cipher whose key is in memory only. So images are spread evenly for
-any choice of ids, and nobody can read a file once the set is gone.
+All of them hold the images of ids under a cipher whose key is in memory only. So images are spread
+evenly for any choice of ids, and nobody can read a file once the set is gone.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 
 from ....foundation.arrays import Integers
 from ....foundation.coins import fresh_bytes
+from .id_filter import IdFilter
+from .packed_ids import SIZE, PackedIds, split, words_of
 
-SIZE = 16
 RECENT = 1 << 14
-"""Maximum number of ids in the plain set."""
+"""Maximum number of the newest ids, which are in no run yet."""
 FAN = 4
 """Number of runs of similar size that are merged into one."""
 HELD = 1 << 19
@@ -74,7 +75,7 @@ class IdRun:
         self, bits: int, starts: np.ndarray, content: bytes | mmap.mmap, checks: np.ndarray | None = None
     ) -> None:
         self._bits, self._starts, self._checks = bits, starts, checks
-        self._content, self._rows = content, _rows(content)
+        self._content, self._rows = content, words_of(content)
 
     @classmethod
     def of(cls, rows: np.ndarray, starts: Integers, scratch: Scratch | None = None) -> IdRun:
@@ -181,37 +182,16 @@ class _Writing:
         self._file.close()
 
 
-class _Filter:
-    """A filter that says whether an image may be present: four bits in one word per image."""
-
-    def __init__(self, words: int) -> None:
-        self._words = np.zeros(words, np.uint64)
-        self._shift = np.uint64(65 - words.bit_length())
-
-    def __len__(self) -> int:
-        return len(self._words)
-
-    def add(self, images: np.ndarray) -> None:
-        np.bitwise_or.at(self._words, self._places(images), _masks(images))
-
-    def maybe(self, images: np.ndarray) -> Integers:
-        """The places of images that may be present."""
-        masks = _masks(images)
-        return np.flatnonzero(self._words[self._places(images)] & masks == masks)
-
-    def _places(self, images: np.ndarray) -> Integers:
-        return (images[:, 0] >> self._shift).astype(np.int64)
-
-
 class IdSet:
     """A growing set of 16-byte ids. Without ``scratch`` it is entirely in memory."""
 
     def __init__(self, scratch: Scratch | None = None) -> None:
         self._scratch = scratch
         self._cipher = id_cipher(fresh_bytes(SIZE))
-        self._recent: set[bytes] = set()
+        self._recent, self._new = np.zeros((2, 2), np.uint64), 0
+        """Room for the newest images, and their number."""
         self._runs: list[IdRun] = []
-        self._filter = _Filter(2)
+        self._filter = IdFilter(2)
         self._writings: list[_Writing] = []
         self._spoiled = False
 
@@ -232,7 +212,7 @@ class IdSet:
         return ids
 
     def __len__(self) -> int:
-        return len(self._recent) + sum(map(len, self._runs))
+        return self._new + sum(map(len, self._runs))
 
     def __contains__(self, report_id: bytes) -> bool:
         return bool(self.known([report_id]))
@@ -241,32 +221,53 @@ class IdSet:
         """The places of ids that are in the set."""
         if self._spoiled:
             raise Spoiled
-        recent, known = self._recent, set()
-        if not recent.isdisjoint(ids):
-            known = {place for place, report_id in enumerate(ids) if report_id in recent}
-        if self._runs and ids:
-            images = _rows(self._cipher.update(b"".join(ids)))
-            left = self._filter.maybe(images)
-            for run in self._runs:  # the oldest are the largest
-                if not len(left):
-                    break
-                here = run.find(images, left)
-                known.update(here.tolist())
-                left = np.setdiff1d(left, here, assume_unique=True)
+        if not len(self) or not ids:
+            return set()
+        images = words_of(self._cipher.update(PackedIds.of(ids).packed))
+        left = self._filter.maybe(images)
+        known: set[int] = set()
+        if not len(left):
+            return known
+        for find in (self._find_new, *(run.find for run in self._runs)):  # the oldest are the largest
+            here = find(images, left)
+            known.update(here.tolist())
+            left = np.setdiff1d(left, here, assume_unique=True)
+            if not len(left):
+                break
         return known
+
+    def _find_new(self, images: np.ndarray, places: Integers) -> Integers:
+        """Those of the given places whose image is one of the newest."""
+        newest = self._recent[: self._new]
+        near = newest[np.isin(newest[:, 0], images[places, 0])]
+        if not len(near):
+            return places[:0]
+        names = set(split(near.tobytes()))
+        asked = split(images[places].tobytes())
+        return places[np.array([name in names for name in asked], bool)]
 
     def add(self, ids: Sequence[bytes]) -> None:
         """Add ids that are not in the set."""
-        self._recent.update(ids)
-        if len(self._recent) < RECENT:
-            return
-        packed = b"".join(self._recent)
-        self._recent = set()
+        images = words_of(self._cipher.update(PackedIds.of(ids).packed))
+        number = self._new + len(images)
         try:
-            self._load(packed)
-            self._merge(-(-len(packed) // (SIZE * RECENT)))
+            if number < RECENT:
+                self._add_new(images)
+            else:
+                newest, self._new = np.concatenate([self._recent[: self._new], images]), 0
+                self._add_run(newest)
+                self._merge(-(-number // RECENT))
         except Spoiled:  # the next lookup raises it
             self._spoiled = True
+
+    def _add_new(self, images: np.ndarray) -> None:
+        """Add images to the newest."""
+        number = self._new + len(images)
+        self._widen(len(self) + len(images))
+        self._filter.add(images)
+        if number > len(self._recent):
+            self._recent = np.concatenate([self._recent, np.zeros((number, 2), np.uint64)])
+        self._recent[self._new : number], self._new = images, number
 
     def close(self) -> None:
         """Close all files; their content can no longer be read."""
@@ -274,13 +275,16 @@ class IdSet:
             writing.close()
         for run in self._runs:
             run.close()
-        self._runs, self._recent, self._writings = [], set(), []
+        self._runs, self._new, self._writings = [], 0, []
 
     # -- runs --------------------------------------------------------------------------------------
 
     def _load(self, packed: bytes) -> None:
+        """Add a run of packed ids."""
+        self._add_run(words_of(self._cipher.update(packed)))
+
+    def _add_run(self, images: np.ndarray) -> None:
         """Add a run."""
-        images = _rows(self._cipher.update(packed))
         rows, starts = _arranged(images, _bits(len(images)))
         self._widen(len(self) + len(rows))
         self._filter.add(rows)
@@ -291,7 +295,8 @@ class IdSet:
         if 2 * len(self._filter) >= number or len(self._filter) >= WORDS:
             return
         words = WORDS if number >= HELD else min(WORDS, 1 << (2 * number).bit_length())
-        self._filter = _Filter(words)
+        self._filter = IdFilter(words)
+        self._filter.add(self._recent[: self._new])
         for run in self._runs:
             self._filter.add(run.part(0, 0))
 
@@ -333,21 +338,12 @@ class IdSet:
             run.close()
 
 
-def split(packed: bytes) -> list[bytes]:
-    """Packed ids as a list."""
-    return [packed[at : at + SIZE] for at in range(0, len(packed), SIZE)]
-
-
 # -- images ----------------------------------------------------------------------------------------
 
 
 def id_cipher(key: bytes) -> CipherContext:
     """A permutation of all ids, secret as long as its key."""
     return Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-
-
-def _rows(packed: bytes | mmap.mmap) -> np.ndarray:
-    return np.frombuffer(packed, np.uint64).reshape(-1, 2)
 
 
 def _bits(number: int) -> int:
@@ -373,16 +369,6 @@ def _arranged(
     # short integers are sorted faster
     keys = buckets.astype(np.uint16) if number <= 1 << 16 else buckets
     return images.take(np.argsort(keys, kind="stable"), axis=0), starts
-
-
-_TWO_BITS = np.array([1 << (n & 63) | 1 << (n >> 6) for n in range(1 << 12)], np.uint64)
-
-
-def _masks(images: np.ndarray) -> np.ndarray:
-    low, last = images[:, 1], np.uint64(len(_TWO_BITS) - 1)
-    first, second = (low & last).view(np.int64), (low >> np.uint64(12) & last).view(np.int64)
-    masks: np.ndarray = _TWO_BITS[first] | _TWO_BITS[second]
-    return masks
 
 
 def bucket_sums(images: np.ndarray, starts: Integers) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Collection as Some
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -331,7 +331,7 @@ class SqliteStore(Store):
                 self._ids[round_.id, epoch] = ids
         return ids
 
-    def _known(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def _known(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
         for _ in range(2):  # the set is only an index: the log has all ids, and it is read again
             try:
                 return self._set(session, round_, epoch).known(ids)
@@ -339,10 +339,10 @@ class SqliteStore(Store):
                 self._forget([(round_.id, epoch)])
         raise StoreUnready("the index of ids next to the store is damaged")
 
-    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: list[bytes]) -> set[int]:
+    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
         return self._known(session, round_, epoch, ids)
 
-    def _claimed(self, round_: Round, epoch: int, ids: list[bytes]) -> None:
+    def _claimed(self, round_: Round, epoch: int, ids: Sequence[bytes]) -> None:
         # only now: ids of a failed transaction must not be taken for counted ones
         known = self._ids.get((round_.id, epoch))
         if known is None:

@@ -54,7 +54,8 @@ class Parcel:
     collection: int
     round: int
     epoch: int
-    ids: list[bytes]
+    ids: Sequence[bytes]
+    """Best packed: then they are never taken apart."""
     rows: bytes
     """Packed rows of the reports, concatenated."""
     refused: dict[int, str] = field(default_factory=dict)
