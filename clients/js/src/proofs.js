@@ -2,7 +2,7 @@
  * The proof of epsilon: the worst ratio of the probabilities of any output between two records, as two
  * exact integers, for every shape.
  */
-import { refuse, WORD } from "./slices.js";
+import { ceil, floor, max, min, refuse, WORD } from "./slices.js";
 
 const WHOLE = BigInt(WORD);
 /** Upper bound on the relative error of one step's logarithm and sum in doubles. */
@@ -15,8 +15,6 @@ const exceeds = ([a, b], [c, d]) => a * d > c * b;
 export const worstOf = (ratios) =>
   ratios.reduce((worst, ratio) => (exceeds(ratio, worst) ? ratio : worst));
 
-const largest = (numbers) => numbers.reduce((most, number) => Math.max(most, number), -Infinity);
-const smallest = (numbers) => numbers.reduce((least, number) => Math.min(least, number), Infinity);
 const ratio = (top, bottom) => [BigInt(top), BigInt(bottom)];
 
 const RATIOS = {
@@ -25,20 +23,19 @@ const RATIOS = {
       ratio(1, 1),
       ...rows[0].map((_, output) => {
         const column = rows.map((row) => row[output]);
-        const [most, least] = [largest(column), smallest(column)];
-        if (most > 0 && least === 0)
-          refuse("an output is possible from some states only: no epsilon covers it");
+        const [most, least] = [max(...column), min(...column)];
+        if (most > 0 && least === 0) refuse("a channel that no epsilon covers");
         return most > 0 ? ratio(most, least) : ratio(1, 1);
       }),
     ]),
 
-  symmetric: ({ keep, lie }, { rest }) => ratio(Math.max(keep, rest ? lie + 1 : 0), lie),
+  symmetric: ({ keep, lie }, { rest }) => ratio(max(keep, rest ? lie + 1 : 0), lie),
 
   symbols: ({ laws: [back, ...own], positions, silent }) => {
     const columns = back.map((weight, symbol) => ({ weight, own: own.map((law) => law[symbol]) }));
-    const up = worstOf(columns.map((column) => ratio(largest(column.own), column.weight)));
-    const down = worstOf(columns.map((column) => ratio(column.weight, smallest(column.own))));
-    const found = columns.map((column) => ratio(largest(column.own), smallest(column.own)));
+    const up = worstOf(columns.map((column) => ratio(max(...column.own), column.weight)));
+    const down = worstOf(columns.map((column) => ratio(column.weight, min(...column.own))));
+    const found = columns.map((column) => ratio(max(...column.own), min(...column.own)));
     if (silent) found.push(up, down);
     if (positions > 1) found.push([up[0] * down[0], up[1] * down[1]]);
     return worstOf([ratio(1, 1), ...found]);
@@ -74,8 +71,8 @@ const RATIOS = {
 function pooled(most, least, held, left) {
   for (const count of [0, held]) {
     const [weight, cells] = left(count);
-    most = Math.max(most, Math.ceil(weight / cells));
-    least = Math.min(least, Math.floor(weight / cells));
+    most = max(most, ceil(weight / cells));
+    least = min(least, floor(weight / cells));
   }
   return ratio(most, least);
 }
@@ -91,12 +88,12 @@ function ratioOf(channel) {
  */
 export function proof(encode, channel, keys) {
   if (encode !== "padded" || channel.shape !== "symmetric") return ratioOf(channel);
-  const length = Math.floor(channel.states / 2) - keys;
+  const length = floor(channel.states / 2) - keys;
   if (length < 1) return ratioOf(channel);
-  const share = BigInt(Math.ceil(WORD / length));
+  const share = BigInt(ceil(WORD / length));
   const { keep, lie } = channel.document;
   const heavy = lie + (channel.rest > 0 ? 1 : 0);
-  return [share * BigInt(Math.max(keep, heavy)) + (WHOLE - share) * BigInt(heavy), WHOLE * BigInt(lie)];
+  return [share * BigInt(max(keep, heavy)) + (WHOLE - share) * BigInt(heavy), WHOLE * BigInt(lie)];
 }
 
 /**
@@ -109,7 +106,7 @@ export function proof(encode, channel, keys) {
  */
 function choiceWalk(others, size, sign) {
   const steps = [];
-  const weightOf = (need, left) => Math.floor((need * WORD) / left);
+  const weightOf = (need, left) => floor((need * WORD) / left);
   const weight = (left, need) => {
     const factors = [1n];
     for (let states = left; states > 0; states--) {
@@ -124,8 +121,8 @@ function choiceWalk(others, size, sign) {
   const best = new Float64Array(size + 1);
   let error = 0;
   for (let left = 1; left <= others; left++) {
-    const low = Math.max(0, size - 1 - (others - left));
-    const high = Math.min(left, size);
+    const low = max(0, size - 1 - (others - left));
+    const high = min(left, size);
     const take = [];
     const sums = [];
     let most = 0;
@@ -136,11 +133,11 @@ function choiceWalk(others, size, sign) {
         need < left ? sign * Math.log1p(rest / ((left - need) * WORD)) + best[need] : -Infinity;
       take.push(taken > passed);
       sums.push([taken, passed]);
-      most = Math.max(most, Math.abs(Math.max(taken, passed)));
+      most = max(most, Math.abs(max(taken, passed)));
     }
     error += STEP_ERROR * (most + left / WORD);
     sums.forEach(([taken, passed], at) => {
-      best[low + at] = Math.max(taken, passed);
+      best[low + at] = max(taken, passed);
       if (Math.abs(taken - passed) > 2 * error) return;
       const need = low + at;
       const own = BigInt(weightOf(need, left));
