@@ -24,7 +24,8 @@ import {
 } from "./slices.js";
 
 /**
- * For each shape: its members, with bounds if they are integers, and what reads them; undefined refuses.
+ * For each shape: its members, with bounds if they are integers, and what reads them in this order;
+ * undefined refuses.
  * A shape whose output is a set has `sets`, the number of possible ones, and `code(marks)`, the number of
  * one of them, which a report sends if there are few.
  */
@@ -34,7 +35,7 @@ const SHAPES = {
 
   table: [
     { rows: 0 },
-    ({ rows }) => {
+    (rows) => {
       const cells = rows?.[0]?.length;
       if (isList(rows) && cells <= FEW && rows.length * cells <= 65536) {
         const ends = rows.map((row) => sliceEnds(row, cells, 0));
@@ -45,7 +46,7 @@ const SHAPES = {
 
   symmetric: [
     { states: [2, 2 ** 20], keep: [1, WORD], lie: [1, WORD] },
-    ({ states, keep, lie }) => {
+    (states, keep, lie) => {
       const rest = WORD - keep - (states - 1) * lie;
       if (keep >= lie && rest >= 0 && rest < states - 1)
         return {
@@ -61,7 +62,7 @@ const SHAPES = {
 
   symbols: [
     { positions: [1, 2 ** 20], silent: [0, 1], laws: 0 },
-    ({ positions, laws, silent }) => {
+    (positions, silent, laws) => {
       const letters = laws?.[0]?.length;
       if (!isList(laws) || laws.length < 2 || !isWhole(letters, 2, 16)) return;
       // symbol 0 has the last slice
@@ -69,6 +70,7 @@ const SHAPES = {
       const own = laws.length - 1;
       return {
         states: silent + positions * own,
+        positions: silent ? NaN : positions, // of no use to pad if a state is silent
         cells: positions * (letters - 1),
         sets: letters ** positions,
         code: placeCode(letters),
@@ -91,7 +93,7 @@ const SHAPES = {
 
   subset: [
     { states: [2, FEW], size: [1, FEW], show: [1, WORD - 1] },
-    ({ states, size, show }) => {
+    (states, size, show) => {
       const sets = choices(states, size);
       if (size < states)
         return {
@@ -120,8 +122,8 @@ const SHAPES = {
 
   product: [
     { digits: [1, 64], inner: 0 },
-    ({ digits, inner }) => {
-      const one = readInner(inner, ["table", "symmetric"]);
+    (digits, inner) => {
+      const one = readInner(inner, "table", "symmetric");
       const cells = one.cells ** digits;
       const states = one.states ** digits;
       if (cells <= 65536 && states <= 2 ** 62)
@@ -146,7 +148,7 @@ const SHAPES = {
 
   halfspace: [
     { signs: [1, 65536], keep: [WORD / 2, WORD - 1] },
-    ({ signs, keep }) => ({
+    (signs, keep) => ({
       kind: "signs",
       states: signs,
       cells: signs,
@@ -184,26 +186,26 @@ function planeNumber(words, place, positions) {
   return number >>> 0;
 }
 
-const readInner = (inner, shapes) =>
+/** The channel inside another, of one of these shapes. */
+const readInner = (inner, ...shapes) =>
   shapes.includes(inner?.shape) ? readChannel(inner) : refuse(BAD_CHANNELS);
 
 /** A channel from its document; refuses what is no law. */
 export function readChannel(document) {
   const shape = document?.shape;
   const [members, read] = (isText(shape) && SHAPES[shape]) || refuse("an unknown shape");
-  const whole = Object.entries(members).every(
-    ([name, bounds]) => !bounds || isWhole(document[name], ...bounds),
-  );
+  const values = Object.keys(members).map((name) => document[name]);
+  const whole = Object.values(members).every((bounds, i) => !bounds || isWhole(values[i], ...bounds));
   const channel =
-    (whole && memberCount(document) === 1 + memberCount(members) && read(document, readInner)) ||
+    (whole && memberCount(document) === 1 + values.length && read(...values, readInner)) ||
     refuse(BAD_CHANNELS);
-  const { sets, cells, code, draw } = channel;
+  const { sets, code, draw } = channel;
   return {
     shape,
     kind: "number",
     align: 1,
     words: 1,
-    document,
+    values,
     many: sets > FEW,
     ...channel,
     ...(sets <= FEW && { cells: sets, draw: (state, words) => [code(draw(state, words))] }),

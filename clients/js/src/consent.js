@@ -52,7 +52,7 @@ section{
 color:var(--keyveil-ink,light-dark(#222,#eee));
 background:var(--keyveil-paper,light-dark(#fff,#111));
 font:var(--keyveil-font,1rem/1.5 system-ui,sans-serif);
-border:1px solid var(--line);border-radius:.75rem;padding:1.25rem;max-width:42rem;box-sizing:border-box}
+border:1px solid var(--line);border-radius:.5rem;padding:1.25rem;max-width:42rem;box-sizing:border-box}
 h2,h3,h4,p,ul{margin:.25rem 0;padding:0;font-size:1em}
 h2{font-size:1.25em}
 h3{margin-top:1.25rem}
@@ -62,7 +62,6 @@ li{display:block;border:1px solid var(--line);border-radius:.5rem;padding:.25rem
 meter{width:100%}
 button{font:inherit;color:var(--accent);background:none;border:1px solid;border-radius:.5rem;padding:.5rem 1rem;margin:.25rem .5rem .25rem 0}
 [part=accept]{color:var(--keyveil-on-accent,light-dark(#fff,#111));background:var(--accent)}
-:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 :disabled{opacity:.5}
 [role=status]{font-weight:600}`);
 
@@ -76,12 +75,7 @@ function element(name, properties, ...children) {
 }
 
 export class KeyveilConsent extends HTMLElement {
-  #strings = STRINGS;
-  #facts = {};
-  #offer;
-  #toss;
-  #loading;
-  #root = this.attachShadow({ mode: "open" });
+  #set = notice(this);
 
   set client(client) {
     this.#set({ client });
@@ -96,173 +90,171 @@ export class KeyveilConsent extends HTMLElement {
   }
 
   set strings(strings) {
-    this.#strings = { ...STRINGS, ...strings };
-    if (this.#offer) this.#render();
+    this.#set({ strings });
   }
 
   connectedCallback() {
-    this.#set();
+    this.#set({});
+  }
+}
+
+/** The notice of an element: a function that takes what its page sets. */
+function notice(host) {
+  const root = host.attachShadow({ mode: "open" });
+  /** What the page has set: client, collection, record and strings. */
+  const facts = {};
+  let offer;
+  let toss;
+  let loading;
+
+  function set(changes) {
+    const { client, collection, record } = Object.assign(facts, changes);
+    if (offer) changes.strings ? render() : toss?.();
+    else if (host.isConnected && client && collection && record !== undefined) load();
   }
 
-  #set(facts) {
-    const { client, collection, record } = Object.assign(this.#facts, facts);
-    if (this.#offer) this.#toss?.();
-    else if (this.isConnected && client && collection && record !== undefined) this.#load();
-  }
-
-  #say(name, values) {
-    return this.#strings[name].replace(/\{(\w+)\}/g, (all, key) => values?.[key] ?? all);
-  }
+  const say = (name, values) =>
+    (facts.strings?.[name] ?? STRINGS[name]).replace(/\{(\w+)\}/g, (all, key) => values?.[key] ?? all);
 
   /** A number for the person: a bound is rounded to the safe side, "ceil" or "floor". */
-  #number(value, roundingMode, options = { maximumSignificantDigits: 3 }) {
-    const language = this.lang || document.documentElement.lang || "en";
+  function number(value, roundingMode, options = { maximumSignificantDigits: 3 }) {
+    const language = host.lang || document.documentElement.lang || "en";
     return Number(value).toLocaleString(language, { ...options, roundingMode });
   }
 
-  #tell(event, detail) {
-    this.dispatchEvent(new CustomEvent(`keyveil-${event}`, { detail, bubbles: true, composed: true }));
+  function tell(event, detail) {
+    host.dispatchEvent(new CustomEvent(`keyveil-${event}`, { detail, bubbles: true, composed: true }));
   }
 
-  async #load() {
-    if (this.#loading) return;
-    this.#loading = true;
+  async function load() {
+    if (loading) return;
+    loading = true;
     try {
-      this.#offer = await this.#facts.client.offer(this.#facts.collection);
-      this.#render();
+      offer = await facts.client.offer(facts.collection);
+      render();
     } catch (error) {
-      this.#fail(error);
+      fail(error);
     }
-    this.#loading = false;
+    loading = false;
   }
 
-  #fail(error) {
-    this.#offer = this.#toss = null;
-    this.#show([], this.#say("failed", { reason: error.message }));
-    this.#tell("error", error);
+  function fail(error) {
+    offer = toss = null;
+    show(say("failed", { reason: error.message }));
+    tell("error", error);
   }
 
   /** Put parts into the notice, below its title. Returns the element that tells how things stand. */
-  #show(parts, text) {
-    const title = this.#say("title");
+  function show(text, ...parts) {
+    const title = say("title");
     const status = element("p", { role: "status", part: "status" }, text);
     const children = [element("h2", { part: "title" }, title), ...parts, status];
-    this.#root.adoptedStyleSheets = [STYLE];
-    this.#root.replaceChildren(element("section", { part: "notice", ariaLabel: title }, ...children));
+    root.adoptedStyleSheets = [STYLE];
+    root.replaceChildren(element("section", { part: "notice", ariaLabel: title }, ...children));
     return status;
   }
 
-  #render() {
-    const { plan, answered } = this.#offer;
+  function render() {
+    const { plan, answered } = offer;
     if (answered) {
-      this.#show([], this.#say(answered.state === "waiting" ? "waiting" : "answered"));
+      show(say(answered.state === "waiting" ? "waiting" : "answered"));
       return;
     }
     const count = plan.keys.length;
     const [{ encode, places }, more] = plan.parts;
     const size = encode === "views" ? places[0].length : count;
     const topic = more ? "Some" : size === count ? "All" : size === 1 ? "One" : "Some";
-    const what = this.#say("what", { topic: this.#say(`topic${topic}`, { count }) });
+    const what = say("what", { topic: say(`topic${topic}`, { count }) });
     const buttons = element("p");
-    const status = this.#show(
-      [this.#text(what), ...this.#examples(), ...this.#odds(), ...this.#budget(), buttons],
-      "",
-    );
-    this.#ask(buttons, status);
-    this.#toss();
+    ask(buttons, show("", textOf(what), ...examples(), ...odds(), ...budget(), buttons));
+    toss();
   }
 
-  #text(text) {
-    return element("p", { part: "text" }, text);
-  }
+  const textOf = (text) => element("p", { part: "text" }, text);
 
-  #examples() {
+  function examples() {
     const side = element("div");
     const note = element("small");
-    this.#toss = async () => {
-      const { record } = this.#facts;
+    toss = async () => {
+      const { record } = facts;
       const own = typeof record === "function" ? await record() : record;
       let coded = "";
       const lists = Object.entries({ fromYou: own, fromNone: {} }).map(([name, held]) => {
-        const reports = possibleReports(this.#offer.plan, held, SHOWN);
-        if (reports.some(({ says }) => !says)) coded = `${this.#say("codeNote")} `;
-        const items = reports.map((report) => element("li", { part: "report" }, this.#told(report)));
-        return element("div", {}, element("h4", {}, this.#say(name)), element("ul", {}, ...items));
+        const reports = possibleReports(offer.plan, held, SHOWN);
+        if (reports.some(({ says }) => !says)) coded = `${say("codeNote")} `;
+        const items = reports.map((report) => element("li", { part: "report" }, inWords(report)));
+        return element("div", {}, element("h4", {}, say(name)), element("ul", {}, ...items));
       });
       side.replaceChildren(...lists);
-      note.textContent = coded + this.#say("exampleNote");
+      note.textContent = coded + say("exampleNote");
     };
-    const again = this.#button("again", () => this.#toss());
-    return [element("h3", {}, this.#say("examples")), side, element("p", {}, note), again];
+    const again = button("again", () => toss());
+    return [element("h3", {}, say("examples")), side, element("p", {}, note), again];
   }
 
   /** A possible report in words. */
-  #told({ keys, says, cells }) {
+  function inWords({ keys, says, cells }) {
     if (!says) {
       const code = cells.slice(1, 13).join(" ") + (cells.length > 13 ? " …" : "");
-      const value = this.#say("code", { code });
-      return keys.length ? this.#say("held", { key: keys.join(", "), value }) : value;
+      const value = say("code", { code });
+      return keys.length ? say("held", { key: keys.join(", "), value }) : value;
     }
-    const told = says.map((said, i) => {
-      const value = said === true ? this.#say("yes") : this.#number(said);
-      return this.#say(said === null ? "absent" : "held", { key: keys[i], value });
+    const words = says.map((said, i) => {
+      const value = said === true ? say("yes") : number(said);
+      return say(said === null ? "absent" : "held", { key: keys[i], value });
     });
-    return told.join(", ");
+    return words.join(", ");
   }
 
-  #odds() {
-    const { plan } = this.#offer;
-    const factor = this.#number(oddsFactor(plan), "ceil");
+  function odds() {
+    const { plan } = offer;
+    const factor = number(oddsFactor(plan), "ceil");
     const style = { style: "percent", maximumFractionDigits: 1 };
-    const percent = this.#number(mostCertain(plan), "ceil", style);
-    return this.#section("odds", { factor, percent });
+    const percent = number(mostCertain(plan), "ceil", style);
+    return section("odds", { factor, percent });
   }
 
-  #budget() {
-    const { plan, budget } = this.#offer;
-    const { cap, left } = budget;
-    const cost = plan.chain?.total ?? plan.proven;
-    const section = this.#section("budget", {
-      cost: this.#number(cost, "ceil"),
-      left: this.#number(left, "floor"),
-      cap: this.#number(cap, "floor"),
+  function budget() {
+    const { chain, proven } = offer.plan;
+    const { cap, left } = offer.budget;
+    const cost = chain?.total ?? proven;
+    const [title, text] = section("budget", {
+      cost: number(cost, "ceil"),
+      left: number(left, "floor"),
+      cap: number(cap, "floor"),
     });
-    const ariaLabel = section[1].textContent;
-    return [
-      ...section,
-      element("meter", { max: cap, value: cap - left + +cost, part: "meter", ariaLabel }),
-    ];
+    const ariaLabel = text.textContent;
+    const meter = { max: cap, value: cap - left + +cost, part: "meter", ariaLabel };
+    return [title, text, element("meter", meter)];
   }
 
-  #section(name, values) {
-    return [element("h3", {}, this.#say(name)), this.#text(this.#say(`${name}Text`, values))];
-  }
+  const section = (name, values) => [element("h3", {}, say(name)), textOf(say(`${name}Text`, values))];
 
-  #button(part, onclick) {
-    return element("button", { part, onclick }, this.#say(part));
-  }
+  const button = (part, onclick) => element("button", { part, onclick }, say(part));
 
-  #ask(buttons, status) {
+  function ask(buttons, status) {
     const end = (name) => {
       accept.disabled = decline.disabled = true;
-      status.textContent = this.#say(name);
+      status.textContent = say(name);
     };
-    const accept = this.#button("accept", async () => {
+    const accept = button("accept", async () => {
       end("sending");
       try {
-        const outcome = await this.#facts.client.accept(this.#offer, this.#facts.record);
+        const outcome = await facts.client.accept(offer, facts.record);
         end(!outcome.drawn ? "answered" : outcome.counted ? "counted" : "waiting");
-        this.#tell("answer", outcome);
+        tell("answer", outcome);
       } catch (error) {
-        this.#fail(error);
+        fail(error);
       }
     });
-    const decline = this.#button("decline", () => {
+    const decline = button("decline", () => {
       end("declined");
-      this.#tell("decline");
+      tell("decline");
     });
     buttons.append(accept, decline);
   }
+
+  return set;
 }
 
 const NAME = "keyveil-consent";

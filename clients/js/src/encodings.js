@@ -71,7 +71,7 @@ const ENCODINGS = {
   items: {
     ...SETS,
     states: (keys) => 2 * keys,
-    cap: ({ document }) => document.held,
+    cap: ({ held }) => held,
     encode: (...task) => keptItems(...task).map(itemNumber),
   },
 
@@ -79,7 +79,7 @@ const ENCODINGS = {
     ...SETS,
     states: (keys) => 2 * keys ** 2,
     /** The cap on keys for which `held` is the largest number of keys and pairs of keys. */
-    cap: ({ document }) => (Math.sqrt(8 * document.held + 1) - 1) / 2,
+    cap: ({ held }) => (Math.sqrt(8 * held + 1) - 1) / 2,
     fits: ({ shape }) => shape === "collision",
     encode: (held, words, cap, keys) => {
       const items = keptItems(held, words, cap);
@@ -98,8 +98,8 @@ const ENCODINGS = {
   padded: {
     binary: true,
     states: (keys, levels, places, cap) => 2 * (keys + cap),
-    cap: ({ document, states }, keys) => (document.positions ?? states / 2) - keys,
-    fits: ({ shape, document }) => ["symmetric", "symbols"].includes(shape) && !document.silent,
+    cap: ({ positions, states }, keys) => (positions ?? states / 2) - keys,
+    fits: ({ shape }) => ["symmetric", "symbols"].includes(shape),
     words: () => 3,
     encode: (held, words, cap, keys) => {
       const key = held[scaled(words[0], max(held.length, cap))];

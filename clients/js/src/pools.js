@@ -39,7 +39,7 @@ function pickCell(word, cells, ...groups) {
  * The cells of all seeds, and a draw: a seed, then `pick(state, words, wordOf)`, one of its cells.
  * `wordOf(item)` is the 32-bit word of an item under the seed. Undefined if there are too many cells.
  */
-function pooled({ pool, salt }, cells, pick) {
+function pooled(pool, salt, cells, pick) {
   if (!(pool & (pool - 1)) && pool * cells <= MOST_CELLS)
     return {
       cells: pool * cells,
@@ -66,11 +66,10 @@ const SETS = {
 export const POOLS = {
   hash: [
     { items: [1, 2 ** 20], pool: SETS.pool, salt: SETS.salt, inner: 0 },
-    (document, readInner) => {
-      const { items, inner } = document;
-      const one = readInner(inner, ["table"]);
+    (items, pool, salt, inner, readInner) => {
+      const one = readInner(inner, "table");
       const silent = one.states - one.cells;
-      const seeds = pooled(document, one.cells, (state, words, wordOf) => {
+      const seeds = pooled(pool, salt, one.cells, (state, words, wordOf) => {
         const row = state < silent ? one.cells : scaled(wordOf(state - silent), one.cells);
         return one.draw(row, words)[0];
       });
@@ -80,24 +79,22 @@ export const POOLS = {
 
   collision: [
     SETS,
-    (document) => {
-      const { items, held, cells, high } = document;
-      const seeds = pooled(document, cells, (state, [word], wordOf) => {
+    (items, held, cells, pool, salt, high) => {
+      const seeds = pooled(pool, salt, cells, (state, [word], wordOf) => {
         const own = new Set(state.map((item) => scaled(wordOf(item), cells)));
         return pickCell(word, cells, [[...own].sort(ascending), high]);
       });
       if (seeds && held <= items && held < cells && WORD - held * high >= cells - held)
-        return { kind: "items", states: items, ...seeds };
+        return { kind: "items", states: items, held, ...seeds };
     },
   ],
 
   coco: [
     { ...SETS, cells: [2, 2 ** 21], low: [1, WORD] },
-    (document) => {
-      const { items, held, cells, high, low } = document;
+    (items, held, cells, pool, salt, high, low) => {
       const half = cells / 2;
       const mirror = (cell) => (cell + half) % cells;
-      const seeds = pooled(document, cells, (state, [word, ...words], wordOf) => {
+      const seeds = pooled(pool, salt, cells, (state, [word, ...words], wordOf) => {
         /** The winning claim of each pair of cells: the lowest rank, then the low cell, then the low sign. */
         const won = [];
         for (let i = 0; i < held; i++) {
@@ -116,7 +113,7 @@ export const POOLS = {
       });
       const even = !(items % 2 || cells % 2) && 2 * held <= items && held < half;
       if (seeds && even && high >= low && WORD - held * (high + low) >= cells - 2 * held)
-        return { kind: "items", states: items, ...seeds, words: 2 + held };
+        return { kind: "items", states: items, held, ...seeds, words: 2 + held };
     },
   ],
 };

@@ -105,7 +105,7 @@ export function judge(response, id) {
       return ended(reason, failure.retry === true && !FINAL.includes(reason));
     }
     if (status === 200 && accepted >= 1) return { state: "counted", reason: "", after: 0 };
-    if (status === 202 && held === 1) return { state: "held", reason: "held by a relay", after };
+    if (status === 202 && held === 1) return { state: "held", reason: "relay", after };
   }
   return ended("unreadable", true);
 }
