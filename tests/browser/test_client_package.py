@@ -23,15 +23,13 @@ export { drawCells } from "./src/report.js";
 """
 ENTRIES = {
     "what privatises": (PRIVATISES, 6_000),
-    "the client without the notice": ('export * from "./src/index.js";', 14_000),
-    "the notice and what it draws with": ('export * from "./src/consent.js";', 6_000),
-    "client and notice": (
+    "the client without the notice": ('export * from "./src/index.js";', 11_500),
+    "the whole client: with the notice": (
         'export * from "./src/index.js"; export * from "./src/consent.js";',
-        16_500,
+        14_000,
     ),
 }
-"""What is imported, and the bytes that it may have, minified and compressed. The client, `keyveil`, does
-all that it promises without the notice; a page that shows `keyveil/consent` loads both."""
+"""What is imported, and the bytes that it may have, minified and compressed."""
 
 
 def tool(name: str, *words: str, given: str = "") -> str:
@@ -45,9 +43,11 @@ def tool(name: str, *words: str, given: str = "") -> str:
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_it_is_small(name):
+    """As bundlers do it: modules are joined, then minified without touching names of properties."""
     code, most = ENTRIES[name]
-    words = ("--bundle", "--minify", "--format=esm", "--target=es2022", "--log-level=error")
-    packed = gzip.compress(tool("esbuild", *words, given=code).encode(), 9)
+    joined = tool("esbuild", "--bundle", "--format=esm", "--target=es2022", given=code)
+    minified = tool("terser", "--module", "--compress", "passes=2", "--mangle", given=joined)
+    packed = gzip.compress(minified.encode(), 9)
     assert 1000 < len(packed) < most, f"{name}: {len(packed)} bytes"
 
 

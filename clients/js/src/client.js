@@ -1,33 +1,23 @@
 /** The client: a device that answers each collection once and sends its report until it is counted. */
-import { EPOCHS, MOST_EPOCH, ownEpoch } from "./epochs.js";
+import { checkEpoch, EPOCHS, MOST_EPOCH } from "./epochs.js";
 import { ClientError, PlanError } from "./errors.js";
 import {
   addAnswer,
+  answerIn,
   answerTo,
   budgetOf,
   checkCost,
   checkedLimit,
+  isWaiting,
   markAnswer,
   openLedger,
-  WAITING,
 } from "./ledger.js";
 import { chance, Patience, pause } from "./patience.js";
-import { isHex, MOST_BYTES, readPlan } from "./plan.js";
+import { isHash, MOST_BYTES, readPlan } from "./plan.js";
+import { floor, isText, isWhole, max, min } from "./slices.js";
 import { indexedDBStorage } from "./storage.js";
-import { ask, bodyOf, checkedURL, isTemporary, judge, sendAndLeave } from "./transport.js";
+import { ask, bodyOf, checkedURL, isTemporary, judge, LONGEST } from "./transport.js";
 
-const LONGEST = 86400;
-const OPTIONS = [
-  "cap",
-  "allow",
-  "allowEpoch",
-  "token",
-  "storage",
-  "patience",
-  "mostWaiting",
-  "fetch",
-  "clock",
-];
 const UNREACHABLE = "the collector cannot be reached now; nothing was sent";
 
 function refuse(message) {
@@ -37,37 +27,52 @@ function refuse(message) {
 /** One device and one collector. */
 export class Client {
   #url;
-  #options;
+  #cap;
+  #allow;
+  #allowEpoch;
+  #mostWaiting;
+  #fetch;
+  #clock;
   #patience;
   #storage;
-  #headers;
+  #headers = { "content-type": "application/json" };
   #pending = new Map();
-  #listeners = [];
+  #listeners;
   #timer;
 
-  constructor(url, options = {}) {
-    if (globalThis.isSecureContext === false || !globalThis.crypto?.subtle) {
+  constructor(
+    url,
+    {
+      cap,
+      allow,
+      allowEpoch = EPOCHS[0],
+      token,
+      storage,
+      patience,
+      mostWaiting = 100,
+      fetch = globalThis.fetch,
+      clock = () => Date.now() / 1000,
+      ...others
+    } = {},
+  ) {
+    const { isSecureContext, crypto, indexedDB, document } = globalThis;
+    if (isSecureContext === false || !crypto?.subtle)
       refuse("this page is not a secure context (https or localhost), so no report can be made here");
-    }
-    const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name));
-    if (unknown) refuse(`the client has no option '${unknown}'; it has ${OPTIONS.join(", ")}`);
+    for (const name in others) refuse(`the client has no option '${name}'`);
     this.#url = checkedURL(url);
-    const { cap, allow, allowEpoch = EPOCHS[0], token, mostWaiting = 100 } = options;
-    if (!Number.isInteger(allowEpoch) || allowEpoch < 1)
-      refuse("allowEpoch must be whole seconds, like 3600");
-    const { fetch = (...request) => globalThis.fetch(...request), clock = () => Date.now() / 1000 } =
-      options;
-    const limit = allow === undefined ? undefined : checkedLimit(allow, "allow");
-    this.#options = { cap, allow: limit, allowEpoch, mostWaiting, fetch, clock };
+    if (!isWhole(allowEpoch, 1, Infinity)) refuse("allowEpoch must be whole seconds, like 3600");
     if (cap !== undefined) checkedLimit(cap, "cap");
-    this.#patience = new Patience(options.patience);
-    this.#headers = {
-      "content-type": "application/json",
-      ...(token && { authorization: `Bearer ${token}` }),
-    };
-    if (!options.storage && !globalThis.indexedDB) refuse("there is no IndexedDB here: pass a storage");
-    this.#storage = options.storage ?? indexedDBStorage();
-    if (globalThis.document) this.#listen();
+    this.#cap = cap;
+    this.#allow = allow === undefined ? allow : checkedLimit(allow, "allow");
+    this.#allowEpoch = allowEpoch;
+    this.#mostWaiting = mostWaiting;
+    this.#fetch = fetch;
+    this.#clock = clock;
+    this.#patience = new Patience(patience);
+    if (token) this.#headers.authorization = `Bearer ${token}`;
+    if (!storage && !indexedDB) refuse("there is no IndexedDB here: pass a storage");
+    this.#storage = storage ?? indexedDBStorage();
+    if (document) this.#listen();
   }
 
   /** The collector's address. */
@@ -85,34 +90,26 @@ export class Client {
   /** All answers with their costs, for the person to read; or those to one collection. */
   async answers(name) {
     const { answers } = await this.#ledger();
-    const chosen =
-      name === undefined
-        ? answers
-        : answers.filter(({ collection }) => collection === this.#place(name));
-    return chosen.map(outcomeOf);
+    return answers
+      .filter(({ collection }) => name === undefined || collection === this.#place(name))
+      .map(outcomeOf);
   }
 
-  /** The collector's description of a collection, checked. */
-  async about(name) {
+  /** The collector's description of a collection, checked; and its plan is the expected one. */
+  async about(name, expected) {
     const about = bodyOf(await this.#fetched(this.#place(name)));
     const { now, seconds } = about.epoch ?? {};
-    const inside =
-      Number.isInteger(now) &&
-      now >= 0 &&
-      now <= MOST_EPOCH &&
-      Number.isInteger(seconds) &&
-      seconds >= 1;
-    if (!isHex(about.plan, 64) || !inside || typeof about.state !== "string") {
-      refuse("the address is not a keyveil collector's, or the collector has another version");
-    }
+    const timed = isWhole(now, 0, MOST_EPOCH) && isWhole(seconds, 1, Infinity);
+    if (!isHash(about.plan) || !timed || !isText(about.state))
+      refuse("this is no keyveil collector of this version");
+    if (expected !== undefined && about.plan !== expected)
+      throw new PlanError("the collection's plan is not the expected one");
     return about;
   }
 
   /** A collection's plan, verified: its hash, its proof, and the expected hash. Nothing is sent. */
   async plan(name, expected) {
-    const about = await this.about(name);
-    checkExpected(about, expected);
-    return this.#plan(name, about);
+    return this.#plan(name, await this.about(name, expected));
   }
 
   async #plan(name, about) {
@@ -126,12 +123,12 @@ export class Client {
   async #fetched(url, most) {
     const { attempts, longest } = this.#patience;
     for (let tries = 1; tries <= attempts; tries++) {
-      const response = await ask(this.#options.fetch, url, {}, most);
-      if (response.fault)
-        refuse("the collector sent more than a collector has to say; nothing was sent");
-      if (response.status === 200) return response;
-      if (!isTemporary(response.status)) refuse(`the collector refuses: status ${response.status}`);
-      const delay = this.#patience.delay(tries, response.after);
+      const response = await ask(this.#fetch, url, {}, most);
+      const { status, fault, after } = response;
+      if (fault) refuse("the collector sent too much; nothing was sent");
+      if (status === 200) return response;
+      if (!isTemporary(status)) refuse(`the collector refuses: status ${status}`);
+      const delay = this.#patience.delay(tries, after);
       if (delay > longest || tries === attempts) break;
       await pause(delay);
     }
@@ -146,25 +143,24 @@ export class Client {
    */
   async offer(name, expected) {
     const collection = this.#place(name);
-    const about = await this.about(name);
-    checkExpected(about, expected);
-    const offered = (ledger, plan) => {
-      const found = answerTo(ledger, about.plan, collection);
-      if (plan && !found) this.#checkCost(ledger, plan, collection);
-      const answered = found ? outcomeOf(found) : null;
-      return {
-        collection,
-        hash: about.plan,
-        plan: found ? null : plan,
-        budget: budgetOf(ledger),
-        answered,
-      };
+    const about = await this.about(name, expected);
+    const { plan: hash, state, token, epoch } = about;
+    const offered = async (plan) => {
+      const ledger = await this.#ledger();
+      const answer = answerIn(ledger, hash, collection);
+      if (plan && !answer) this.#checkCost(ledger, plan, collection);
+      const budget = budgetOf(ledger);
+      return answer
+        ? { collection, hash, plan: null, budget, answered: outcomeOf(answer) }
+        : { collection, hash, plan, budget, answered: null, seconds: epoch.seconds };
     };
-    const before = offered(await this.#ledger(), null);
+    const before = await offered(null);
     if (before.answered) return before;
-    this.#check(about);
-    const plan = await this.#plan(name, about);
-    return { ...offered(await this.#ledger(), plan), seconds: about.epoch.seconds };
+    if (state !== "open") refuse("the collection accepts no answers now; nothing was sent");
+    if (token === true && !this.#headers.authorization)
+      refuse("the collection accepts reports only with a token; nothing was sent");
+    checkEpoch(epoch, this.#allowEpoch, this.#clock());
+    return offered(await this.#plan(name, about));
   }
 
   /**
@@ -176,7 +172,7 @@ export class Client {
     try {
       return await this.accept(await this.offer(name, plan), record);
     } catch (error) {
-      const [waiting] = (await this.answers(name)).filter(({ state }) => WAITING.includes(state));
+      const waiting = (await this.answers(name)).find((answer) => isWaiting(answer, true));
       if (waiting && error.message === UNREACHABLE) return waiting;
       throw error;
     }
@@ -187,18 +183,19 @@ export class Client {
     let drawn = false;
     if (plan) {
       // the time of sending is drawn before the record is read
-      const [begun, jitter] = [this.#options.clock(), chance()];
+      const begun = this.#clock();
+      const jitter = chance();
       const held = typeof record === "function" ? await record() : record;
       await this.#change((ledger) => {
-        if (answerTo(ledger, hash, collection)) return; // another tab was faster
+        if (answerIn(ledger, hash, collection)) return; // another tab was faster
         this.#checkCost(ledger, plan, collection);
-        const epoch = Math.floor(begun / seconds); // a person may take days to agree
+        const epoch = floor(begun / seconds); // a person may take days to agree
         const after = begun + this.#patience.hold(0, jitter);
         addAnswer(ledger, plan, held, { collection, epoch, after });
         drawn = true;
       });
-      this.#pending.set(hash, await this.#answer(hash));
-      await pause(this.#patience.hold(this.#options.clock() - begun, jitter));
+      this.#pending.set(hash, answerTo(await this.#ledger(), hash));
+      await pause(this.#patience.hold(this.#clock() - begun, jitter));
     }
     const outcome = await this.#send(hash, plan);
     this.#wakeLater();
@@ -206,15 +203,11 @@ export class Client {
   }
 
   /** Send the waiting reports of this collector whose time has come; with `refused`, also those refused. */
-  async flush({ refused = false } = {}) {
-    const { answers } = await this.#ledger();
-    const ours = answers.filter(({ collection }) =>
-      collection.startsWith(`${this.#url}/v1/collections/`),
-    );
+  async flush({ refused } = {}) {
     const outcomes = [];
-    for (const { plan, state } of ours) {
-      if (WAITING.includes(state) && (refused || state !== "refused"))
-        outcomes.push(await this.#send(plan, false, refused));
+    for (const answer of (await this.#ledger()).answers) {
+      if (isWaiting(answer, refused) && answer.collection.startsWith(this.#place("")))
+        outcomes.push(await this.#send(answer.plan, false, refused));
     }
     return outcomes;
   }
@@ -222,108 +215,85 @@ export class Client {
   /** Stop listening to the page. Waiting reports stay stored. */
   close() {
     clearTimeout(this.#timer);
-    for (const [event, listener] of this.#listeners) removeEventListener(event, listener);
-    this.#listeners = [];
+    for (const event in this.#listeners) removeEventListener(event, this.#listeners[event]);
+    this.#listeners = undefined;
   }
 
   #place(name) {
     return `${this.#url}/v1/collections/${encodeURIComponent(name)}`;
   }
 
-  /** Refuse a collection that is not open, or whose epochs could tell devices apart. */
-  #check({ state, token, epoch }) {
-    if (state !== "open") refuse("the collection accepts no answers now; nothing was sent");
-    if (token === true && !this.#headers.authorization) {
-      refuse("the collection accepts reports only with a token; nothing was sent");
-    }
-    ownEpoch(epoch, this.#options.allowEpoch, this.#options.clock());
-  }
-
-  #checkCost(ledger, plan, place) {
-    checkCost(ledger, plan, place, this.#options.allow, this.#options.mostWaiting);
+  #checkCost(ledger, plan, collection) {
+    checkCost(ledger, plan, collection, this.#allow, this.#mostWaiting);
   }
 
   async #ledger() {
-    return openLedger(await this.#storage.read(), this.#options.cap);
+    return openLedger(await this.#storage.read(), this.#cap);
   }
 
   async #change(act) {
     let result;
     await this.#storage.update((document) => {
-      const ledger = openLedger(document, this.#options.cap);
+      const ledger = openLedger(document, this.#cap);
       result = act(ledger);
       return ledger;
     });
     return result;
   }
 
-  async #answer(hash) {
-    return (await this.#ledger()).answers.find(({ plan }) => plan === hash);
-  }
-
   // -- sending ------------------------------------------------------------------------------------
 
   /** Try to send within the patience of one call. `now` ignores the planned time of the first try. */
-  async #send(hash, now, refused = false) {
-    const states = refused ? WAITING : ["waiting", "held"];
+  async #send(hash, now, refused) {
     for (let attempt = 1; ; attempt++) {
-      const claimed = await this.#claim(hash, states, now && attempt === 1);
+      const claimed = await this.#claim(hash, now && attempt === 1, refused);
       if (!claimed) break;
-      const { collection, id } = claimed;
-      const response = await ask(this.#options.fetch, `${collection}/reports`, this.#request(claimed));
-      const { state, reason, after } = judge(response, id);
-      const next = this.#options.clock() + this.#patience.delay(claimed.tries, after);
-      await this.#change((ledger) => markAnswer(ledger, hash, { state, reason, after: next }));
-      const delay = next - this.#options.clock();
-      if (state !== "waiting" || attempt >= this.#patience.attempts || delay > this.#patience.longest)
-        break;
+      const { tries, id } = claimed;
+      const { state, reason, after } = judge(await this.#post(claimed), id);
+      const next = this.#clock() + this.#patience.delay(tries, after);
+      await this.#change((ledger) => markAnswer(answerTo(ledger, hash), { state, reason, after: next }));
+      const delay = next - this.#clock();
+      const { attempts, longest } = this.#patience;
+      if (state !== "waiting" || attempt >= attempts || delay > longest) break;
       await pause(delay + 0.001); // the stored time is rounded
     }
-    const answer = await this.#answer(hash);
-    if (WAITING.includes(answer.state)) this.#pending.set(hash, answer);
+    const answer = answerTo(await this.#ledger(), hash);
+    if (isWaiting(answer, true)) this.#pending.set(hash, answer);
     else this.#pending.delete(hash);
     return outcomeOf(answer);
   }
 
   /** Note a try before it is made, in one transaction, so that no other tab makes it too. */
-  #claim(hash, states, now) {
+  #claim(hash, now, refused) {
     return this.#change((ledger) => {
-      const answer = ledger.answers.find(({ plan }) => plan === hash);
-      const time = this.#options.clock();
+      const answer = answerTo(ledger, hash);
+      const time = this.#clock();
+      const tries = answer.tries + 1;
       // further in the future: the clock was set back
       const early = time < answer.after && answer.after <= time + 2 * LONGEST;
-      if (!states.includes(answer.state) || (early && !(now && !answer.tries))) return null;
-      const tries = answer.tries + 1;
-      return {
-        ...markAnswer(ledger, hash, {
-          state: "waiting",
-          tries,
-          after: time + this.#patience.delay(tries) + 1,
-        }),
-      };
+      if (!isWaiting(answer, refused) || (early && !(now && tries === 1))) return null;
+      markAnswer(answer, { state: "waiting", tries, after: time + this.#patience.delay(tries) + 1 });
+      return { ...answer };
     });
   }
 
-  #request({ plan, epoch, id, cells }) {
+  /** Send a report. With `keepalive` the request outlives the page. */
+  #post({ collection, plan, epoch, id, cells }, keepalive) {
     const body = JSON.stringify({ plan, epoch, reports: [{ id, cells }] });
-    return { method: "POST", headers: this.#headers, body };
+    const options = { method: "POST", headers: this.#headers, body, keepalive };
+    return ask(this.#fetch, `${collection}/reports`, options);
   }
 
   // -- the page -----------------------------------------------------------------------------------
 
   #listen() {
-    const wake = () => this.#wake();
-    const leave = () => {
-      for (const answer of this.#pending.values()) {
-        sendAndLeave(this.#options.fetch, `${answer.collection}/reports`, this.#request(answer));
-      }
+    const online = () => this.#wake();
+    const pagehide = () => {
+      for (const answer of this.#pending.values()) this.#post(answer, true);
     };
-    this.#listeners = [
-      ["online", wake],
-      ["pagehide", leave],
-    ];
-    for (const [event, listener] of this.#listeners) addEventListener(event, listener);
-    this.#timer = setTimeout(wake, 0);
+    this.#listeners = { online, pagehide };
+    for (const event in this.#listeners) addEventListener(event, this.#listeners[event]);
+    this.#timer = setTimeout(online, 0);
   }
 
   /** Send what waits, and again when the next report's time has come. */
@@ -337,29 +307,21 @@ export class Client {
   }
 
   async #wakeLater() {
-    if (!this.#listeners.length) return;
+    if (!this.#listeners) return;
     clearTimeout(this.#timer);
     try {
-      const waiting = (await this.answers()).filter(
-        ({ state }) => state === "waiting" || state === "held",
+      const times = (await this.answers()).map((answer) =>
+        isWaiting(answer) ? answer.after : Infinity,
       );
-      if (!waiting.length) return;
-      const next = Math.min(...waiting.map(({ after }) => after)) - this.#options.clock();
-      this.#timer = setTimeout(() => this.#wake(), 1000 * Math.min(Math.max(next, 1), 3600));
+      const next = min(...times) - this.#clock();
+      if (next < Infinity) this.#timer = setTimeout(() => this.#wake(), 1000 * min(max(next, 1), 3600));
     } catch {
       // without storage nothing waits
     }
   }
 }
 
-function checkExpected({ plan }, expected) {
-  if (expected !== undefined && plan !== expected) {
-    throw new PlanError("the collection's plan is not the expected one");
-  }
-}
-
 /** What happened to a report, without the report itself. */
-function outcomeOf({ collection, plan, mechanism, epsilon, round, epoch, state, reason, tries, after }) {
-  const counted = state === "counted";
-  return { collection, plan, mechanism, epsilon, round, epoch, state, reason, tries, after, counted };
+function outcomeOf({ id, cells, chain, ...facts }) {
+  return { ...facts, counted: facts.state === "counted" };
 }

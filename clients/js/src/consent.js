@@ -19,7 +19,7 @@ export const STRINGS = {
   examples: "What the message could look like",
   fromYou: "From your answers",
   fromNone: "From someone who answered nothing",
-  exampleNote: "These are thrown just now, only to show you. They are not kept and not sent.",
+  exampleNote: "Thrown just now, only to show you: neither kept nor sent.",
   again: "Throw the coins again",
   held: "{key}: {value}",
   yes: "yes",
@@ -42,50 +42,40 @@ export const STRINGS = {
   failed: "Nothing was sent: {reason}.",
 };
 
-const STYLE = `
-:host { display: block; color-scheme: light dark }
-section {
-  --ink: var(--keyveil-ink, light-dark(#1b1f24, #e6edf3));
-  --paper: var(--keyveil-paper, light-dark(#fff, #14181d));
-  --line: var(--keyveil-line, light-dark(#c9d1d9, #3d444d));
-  --soft: var(--keyveil-soft, light-dark(#59636e, #9da7b3));
-  --accent: var(--keyveil-accent, light-dark(#0b5cad, #7cb7f5));
-  --on: var(--keyveil-on-accent, light-dark(#fff, #0d1117));
-  color: var(--ink); font: var(--keyveil-font, 1rem/1.5 system-ui, sans-serif);
-  background: var(--paper); border: 1px solid var(--line); border-radius: .75rem;
-  padding: 1.25rem 1.5rem; max-width: 42rem; box-sizing: border-box }
-h2 { margin: 0 0 .5rem; font-size: 1.25em } h3 { margin: 1.25rem 0 .25rem; font-size: 1em }
-p { margin: .25rem 0 } small { color: var(--soft) }
-.side { display: grid; grid-template-columns: repeat(auto-fit, minmax(12rem, 1fr)); gap: .75rem; margin: .5rem 0 }
-h4 { margin: 0; font-size: .85em; font-weight: 600; color: var(--soft) }
-ul { list-style: none; margin: .25rem 0 0; padding: 0 }
-li { border: 1px solid var(--line); border-radius: .4rem; padding: .2rem .6rem; margin: .25rem 0;
-  font-variant-numeric: tabular-nums; overflow-wrap: anywhere }
-meter { width: 100%; height: .8rem }
-button { font: inherit; padding: .45rem 1rem; border-radius: .5rem; border: 1px solid var(--accent);
-  color: var(--accent); background: transparent; cursor: pointer; margin: .25rem .5rem .25rem 0 }
-.main { background: var(--accent); color: var(--on) }
-button:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px }
-button[disabled] { opacity: .55; cursor: default }
-[role=status]:not(:empty) { margin-top: .75rem; font-weight: 600 }`;
+const STYLE = new CSSStyleSheet();
+STYLE.replaceSync(`
+:host{display:block;color-scheme:light dark}
+section{
+--line:var(--keyveil-line,light-dark(#ccc,#444));
+--soft:var(--keyveil-soft,light-dark(#555,#aaa));
+--accent:var(--keyveil-accent,light-dark(#05a,#7bf));
+color:var(--keyveil-ink,light-dark(#222,#eee));
+background:var(--keyveil-paper,light-dark(#fff,#111));
+font:var(--keyveil-font,1rem/1.5 system-ui,sans-serif);
+border:1px solid var(--line);border-radius:.5rem;padding:1.25rem;max-width:42rem;box-sizing:border-box}
+h2,h3,h4,p,ul{margin:.25rem 0;padding:0;font-size:1em}
+h2{font-size:1.25em}
+h3{margin-top:1.25rem}
+h4,small{color:var(--soft);font-size:.85em}
+section>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(12rem,1fr));gap:.75rem}
+li{display:block;border:1px solid var(--line);border-radius:.5rem;padding:.25rem .75rem;margin:.25rem 0;overflow-wrap:anywhere}
+meter{width:100%}
+button{font:inherit;color:var(--accent);background:none;border:1px solid;border-radius:.5rem;padding:.5rem 1rem;margin:.25rem .5rem .25rem 0}
+[part=accept]{color:var(--keyveil-on-accent,light-dark(#fff,#111));background:var(--accent)}
+:disabled{opacity:.5}
+[role=status]{font-weight:600}`);
 
 /** Number of possible reports that are shown for each person. */
 const SHOWN = 3;
 
-function element(name, attributes, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+function element(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
   made.append(...children);
   return made;
 }
 
 export class KeyveilConsent extends HTMLElement {
-  #strings = STRINGS;
-  #facts = {};
-  #offer;
-  #toss;
-  #loading = false;
-  #root = this.attachShadow({ mode: "open" });
+  #set = notice(this);
 
   set client(client) {
     this.#set({ client });
@@ -100,180 +90,172 @@ export class KeyveilConsent extends HTMLElement {
   }
 
   set strings(strings) {
-    this.#strings = { ...STRINGS, ...strings };
-    if (this.#offer) this.#render();
+    this.#set({ strings });
   }
 
   connectedCallback() {
     this.#set({});
   }
+}
 
-  #set(facts) {
-    Object.assign(this.#facts, facts);
-    const { client, collection, record } = this.#facts;
-    if (this.#offer) this.#toss?.();
-    else if (this.isConnected && client && collection && record !== undefined) this.#load();
+/** The notice of an element: a function that takes what its page sets. */
+function notice(host) {
+  const root = host.attachShadow({ mode: "open" });
+  /** What the page has set: client, collection, record and strings. */
+  const facts = {};
+  let offer;
+  let toss;
+  let loading;
+
+  function set(changes) {
+    const { client, collection, record } = Object.assign(facts, changes);
+    if (offer) changes.strings ? render() : toss?.();
+    else if (host.isConnected && client && collection && record !== undefined) load();
   }
 
-  #say(name, values = {}) {
-    return this.#strings[name].replace(/\{(\w+)\}/g, (all, key) => values[key] ?? all);
-  }
+  const say = (name, values) =>
+    (facts.strings?.[name] ?? STRINGS[name]).replace(/\{(\w+)\}/g, (all, key) => values?.[key] ?? all);
 
   /** A number for the person: a bound is rounded to the safe side, "ceil" or "floor". */
-  #number(value, roundingMode, options = { maximumSignificantDigits: 3 }) {
-    const language = this.lang || document.documentElement.lang || "en";
-    return new Intl.NumberFormat(language, { ...options, roundingMode }).format(value);
+  function number(value, roundingMode, options = { maximumSignificantDigits: 3 }) {
+    const language = host.lang || document.documentElement.lang || "en";
+    return Number(value).toLocaleString(language, { ...options, roundingMode });
   }
 
-  #tell(event, detail) {
-    this.dispatchEvent(new CustomEvent(event, { detail, bubbles: true, composed: true }));
+  function tell(event, detail) {
+    host.dispatchEvent(new CustomEvent(`keyveil-${event}`, { detail, bubbles: true, composed: true }));
   }
 
-  async #load() {
-    if (this.#loading) return;
-    this.#loading = true;
+  async function load() {
+    if (loading) return;
+    loading = true;
     try {
-      this.#offer = await this.#facts.client.offer(this.#facts.collection);
-      this.#render();
+      offer = await facts.client.offer(facts.collection);
+      render();
     } catch (error) {
-      this.#fail(error);
+      fail(error);
     }
-    this.#loading = false;
+    loading = false;
   }
 
-  #fail(error) {
-    this.#offer = this.#toss = undefined;
-    this.#show([], this.#say("failed", { reason: error.message }));
-    this.#tell("keyveil-error", error);
+  function fail(error) {
+    offer = toss = null;
+    show(say("failed", { reason: error.message }));
+    tell("error", error);
   }
 
   /** Put parts into the notice, below its title. Returns the element that tells how things stand. */
-  #show(parts, text) {
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(STYLE);
-    this.#root.adoptedStyleSheets = [sheet];
-    const title = element("h2", { id: "title", part: "title" }, this.#say("title"));
+  function show(text, ...parts) {
+    const title = say("title");
     const status = element("p", { role: "status", part: "status" }, text);
-    const notice = { part: "notice", "aria-labelledby": "title" };
-    this.#root.replaceChildren(element("section", notice, title, ...parts, status));
+    const children = [element("h2", { part: "title" }, title), ...parts, status];
+    root.adoptedStyleSheets = [STYLE];
+    root.replaceChildren(element("section", { part: "notice", ariaLabel: title }, ...children));
     return status;
   }
 
-  #render() {
-    const { plan, answered } = this.#offer;
+  function render() {
+    const { plan, answered } = offer;
     if (answered) {
-      this.#show([], this.#say(answered.state === "waiting" ? "waiting" : "answered"));
+      show(say(answered.state === "waiting" ? "waiting" : "answered"));
       return;
     }
     const count = plan.keys.length;
-    const [{ encode, views }, ...others] = plan.parts;
-    const size = encode === "views" ? views.places[0].length : count;
-    const topic = others.length ? "Some" : size === count ? "All" : size === 1 ? "One" : "Some";
-    const what = this.#say("what", { topic: this.#say(`topic${topic}`, { count }) });
-    const buttons = element("p", {});
-    const text = element("p", { part: "text" }, what);
-    const parts = [text, ...this.#examples(), ...this.#odds(), ...this.#budget(), buttons];
-    this.#ask(buttons, this.#show(parts, ""));
-    this.#toss();
+    const [{ encode, places }, more] = plan.parts;
+    const size = encode === "views" ? places[0].length : count;
+    const topic = more ? "Some" : size === count ? "All" : size === 1 ? "One" : "Some";
+    const what = say("what", { topic: say(`topic${topic}`, { count }) });
+    const buttons = element("p");
+    ask(buttons, show("", textOf(what), ...examples(), ...odds(), ...budget(), buttons));
+    toss();
   }
 
-  #examples() {
-    const side = element("div", { class: "side" });
-    const note = element("small", {});
-    this.#toss = async () => {
-      const { record } = this.#facts;
+  const textOf = (text) => element("p", { part: "text" }, text);
+
+  function examples() {
+    const side = element("div");
+    const note = element("small");
+    toss = async () => {
+      const { record } = facts;
       const own = typeof record === "function" ? await record() : record;
       let coded = "";
-      const lists = [
-        ["fromYou", own],
-        ["fromNone", {}],
-      ].map(([name, held]) => {
-        const reports = possibleReports(this.#offer.plan, held, SHOWN);
-        if (reports.some(({ says }) => !says)) coded = `${this.#say("codeNote")} `;
-        const items = reports.map((report) => element("li", { part: "report" }, this.#told(report)));
-        return element("div", {}, element("h4", {}, this.#say(name)), element("ul", {}, ...items));
+      const lists = Object.entries({ fromYou: own, fromNone: {} }).map(([name, held]) => {
+        const reports = possibleReports(offer.plan, held, SHOWN);
+        if (reports.some(({ says }) => !says)) coded = `${say("codeNote")} `;
+        const items = reports.map((report) => element("li", { part: "report" }, inWords(report)));
+        return element("div", {}, element("h4", {}, say(name)), element("ul", {}, ...items));
       });
       side.replaceChildren(...lists);
-      note.textContent = coded + this.#say("exampleNote");
+      note.textContent = coded + say("exampleNote");
     };
-    const again = this.#button("again", () => this.#toss());
-    return [element("h3", {}, this.#say("examples")), side, element("p", {}, note), again];
+    const again = button("again", () => toss());
+    return [element("h3", {}, say("examples")), side, element("p", {}, note), again];
   }
 
   /** A possible report in words. */
-  #told({ keys, says, cells }) {
+  function inWords({ keys, says, cells }) {
     if (!says) {
       const code = cells.slice(1, 13).join(" ") + (cells.length > 13 ? " …" : "");
-      const told = this.#say("code", { code });
-      return keys.length ? this.#say("held", { key: keys.join(", "), value: told }) : told;
+      const value = say("code", { code });
+      return keys.length ? say("held", { key: keys.join(", "), value }) : value;
     }
-    const told = says.map((said, i) => {
-      const value = said === true ? this.#say("yes") : this.#number(said, "halfExpand");
-      return this.#say(said === null ? "absent" : "held", { key: keys[i], value });
+    const words = says.map((said, i) => {
+      const value = said === true ? say("yes") : number(said);
+      return say(said === null ? "absent" : "held", { key: keys[i], value });
     });
-    return told.join(", ");
+    return words.join(", ");
   }
 
-  #odds() {
-    const { plan } = this.#offer;
-    const percent = this.#number(mostCertain(plan), "ceil", {
-      style: "percent",
-      maximumFractionDigits: 1,
+  function odds() {
+    const { plan } = offer;
+    const factor = number(oddsFactor(plan), "ceil");
+    const style = { style: "percent", maximumFractionDigits: 1 };
+    const percent = number(mostCertain(plan), "ceil", style);
+    return section("odds", { factor, percent });
+  }
+
+  function budget() {
+    const { chain, proven } = offer.plan;
+    const { cap, left } = offer.budget;
+    const cost = chain?.total ?? proven;
+    const [title, text] = section("budget", {
+      cost: number(cost, "ceil"),
+      left: number(left, "floor"),
+      cap: number(cap, "floor"),
     });
-    const text = this.#say("oddsText", { factor: this.#number(oddsFactor(plan), "ceil"), percent });
-    return this.#section("odds", text);
+    const ariaLabel = text.textContent;
+    const meter = { max: cap, value: cap - left + +cost, part: "meter", ariaLabel };
+    return [title, text, element("meter", meter)];
   }
 
-  #budget() {
-    const { plan, budget } = this.#offer;
-    const [cost, left, cap] = [plan.chain?.total ?? plan.proven, budget.left, budget.cap].map(Number);
-    const text = this.#say("budgetText", {
-      cost: this.#number(cost, "ceil"),
-      left: this.#number(left, "floor"),
-      cap: this.#number(cap, "floor"),
-    });
-    const meter = element("meter", {
-      min: 0,
-      max: cap,
-      value: cap - left + cost,
-      part: "meter",
-      "aria-label": text,
-    });
-    return [...this.#section("budget", text), meter];
-  }
+  const section = (name, values) => [element("h3", {}, say(name)), textOf(say(`${name}Text`, values))];
 
-  #section(name, text) {
-    return [element("h3", {}, this.#say(name)), element("p", { part: "text" }, text)];
-  }
+  const button = (part, onclick) => element("button", { part, onclick }, say(part));
 
-  #button(name, press, look = {}) {
-    const button = element("button", { type: "button", part: name, ...look }, this.#say(name));
-    button.addEventListener("click", press);
-    return button;
-  }
-
-  #ask(buttons, status) {
+  function ask(buttons, status) {
     const end = (name) => {
       accept.disabled = decline.disabled = true;
-      status.textContent = this.#say(name);
+      status.textContent = say(name);
     };
-    const send = async () => {
+    const accept = button("accept", async () => {
       end("sending");
       try {
-        const outcome = await this.#facts.client.accept(this.#offer, this.#facts.record);
+        const outcome = await facts.client.accept(offer, facts.record);
         end(!outcome.drawn ? "answered" : outcome.counted ? "counted" : "waiting");
-        this.#tell("keyveil-answer", outcome);
+        tell("answer", outcome);
       } catch (error) {
-        this.#fail(error);
+        fail(error);
       }
-    };
-    const accept = this.#button("accept", send, { class: "main" });
-    const decline = this.#button("decline", () => {
+    });
+    const decline = button("decline", () => {
       end("declined");
-      this.#tell("keyveil-decline");
+      tell("decline");
     });
     buttons.append(accept, decline);
   }
+
+  return set;
 }
 
-if (!customElements.get("keyveil-consent")) customElements.define("keyveil-consent", KeyveilConsent);
+const NAME = "keyveil-consent";
+if (!customElements.get(NAME)) customElements.define(NAME, KeyveilConsent);

@@ -1,113 +1,88 @@
-/**
- * Encodings: how a record becomes a state. `held` is a list of { place, value }, ascending by place.
- *
- * Each has `fits(channel, view, schema)`: whether a channel takes its states; `words(view, cap)`: how
- * many words it takes, whatever is held; and `encode(task)`: the state. A task has the view's places,
- * the held keys, `digit(key, word)`, the words and where they begin, the cap, and the schema.
- */
-import { refuse, scaled, WORD } from "./slices.js";
+/** Encodings: how a record becomes a state. A device holds { place, digit(word) }, ascending by place. */
+import { floor, isList, isText, isWhole, max, min, refuse, scaled, WORD } from "./slices.js";
 
+const HALF = WORD / 2;
+/** Largest cap on the keys of a set. */
 const MOST_CAP = 64;
 
-/** Number of states of a view of some keys. */
-const viewStates = (levels, keys) => (levels + 1) ** keys;
-
 /** The kept keys of a set: at most `cap`, every choice equally likely (Floyd's method). */
-function keptItems({ held, digit, words, at, cap }) {
-  const count = Math.min(cap, held.length);
+function keptItems(held, words, cap) {
+  const count = min(cap, held.length);
   const kept = [];
-  const items = [];
-  for (let i = 0; i < count; i++) {
+  return held.slice(0, count).map((_, i) => {
     const last = held.length - count + i;
-    const number = scaled(words[at + i], last + 1);
+    const number = scaled(words[i], last + 1);
     kept.push(kept.includes(number) ? last : number);
-    const key = held[kept[i]];
-    items.push({ place: key.place, sign: digit(key, words[at + cap + i]) - 1 });
-  }
-  return items;
+    const { place, digit } = held[kept[i]];
+    return { place, sign: digit(words[cap + i]) - 1 };
+  });
 }
 
 const itemNumber = ({ place, sign }) => 2 * place + sign;
 
-/** Whether a channel takes sets of `items` items of at most `cap` keys. */
-const fitsSets = (channel, schema, cap, items) =>
-  channel.kind === "items" &&
-  cap > 0 &&
-  cap <= Math.min(schema.keys.length, MOST_CAP) &&
-  channel.document.items === items &&
-  schema.levels === 2;
+/** One of the held keys, each equally likely; undefined if there is none. */
+const oneOf = (held, word) => held[scaled(word, held.length)];
 
-/** The cap on keys for which `held` is the largest number of keys and pairs of keys; 0 if there is none. */
-function pairCap(held) {
-  const cap = Math.floor((Math.sqrt(8 * held + 1) - 1) / 2);
-  return (cap * (cap + 1)) / 2 === held ? cap : 0;
-}
-
-const WHOLE = {
-  words: () => 0,
-  cap: () => 0,
-  whole: true,
+const SETS = {
+  kind: "items",
+  binary: true,
+  words: (places, cap) => 2 * cap,
 };
 
-export const ENCODINGS = {
+/**
+ * For each encoding: the `kind` of states ("number" unless stated), whether it is for two levels
+ * (`binary`), the number of `states`, `words` that it takes, whatever is held, and `encode`: the state.
+ * Some have a `cap` on keys, which comes from the channel, and other demands on the channel (`fits`).
+ */
+const ENCODINGS = {
+  __proto__: null,
+
   views: {
-    ...WHOLE,
-    whole: false,
-    fits: (channel, view, { levels }) =>
-      channel.kind === "number" &&
-      viewStates(levels, view.length) <= 2 ** 62 &&
-      channel.states === viewStates(levels, view.length),
-    words: (view) => view.length,
-    encode: ({ view, held, digit, words, at, schema }) => {
-      const base = schema.levels + 1;
-      const big = viewStates(schema.levels, view.length) > Number.MAX_SAFE_INTEGER;
-      const byPlace = new Map(held.map((key) => [key.place, key]));
-      const digits = view.map((place, i) =>
-        byPlace.has(place) ? digit(byPlace.get(place), words[at + i]) : 0,
-      );
-      if (big) return digits.reduce((state, next) => state * BigInt(base) + BigInt(next), 0n);
-      return digits.reduce((state, next) => state * base + next, 0);
+    states: (keys, levels, { length }) => (levels + 1) ** length,
+    words: ({ length }) => length,
+    encode: (held, words, cap, keys, levels, places) => {
+      const number = (levels + 1) ** places.length > 2 ** 53 ? BigInt : Number;
+      const base = number(levels + 1);
+      return places.reduce((state, place, i) => {
+        const key = held.find((key) => key.place === place);
+        return state * base + number(key ? key.digit(words[i]) : 0);
+      }, number(0));
     },
   },
 
   item: {
-    ...WHOLE,
-    fits: (channel, view, { keys }) => channel.kind === "number" && channel.states === keys.length + 1,
+    states: (keys) => keys + 1,
     words: () => 1,
-    encode: ({ held, words, at }) => (held.length ? 1 + held[scaled(words[at], held.length)].place : 0),
+    encode: (held, [word]) => 1 + (oneOf(held, word)?.place ?? -1),
   },
 
   signs: {
-    ...WHOLE,
-    fits: (channel, view, { keys, levels }) =>
-      channel.kind === "signs" && channel.signs === keys.length && levels === 2,
-    words: (view) => view.length,
-    encode: ({ view, held, digit, words, at }) => {
-      const signs = view.map((_, place) => (words[at + place] < WORD / 2 ? 1 : 0));
-      for (const key of held) signs[key.place] = digit(key, words[at + key.place]) - 1;
+    kind: "signs",
+    binary: true,
+    states: (keys) => keys,
+    words: ({ length }) => length,
+    encode: (held, words, cap, keys, levels, places) => {
+      const signs = places.map((place) => +(words[place] < HALF));
+      for (const { place, digit } of held) signs[place] = digit(words[place]) - 1;
       return signs;
     },
   },
 
   items: {
-    ...WHOLE,
-    cap: (channel) => channel.document.held ?? 0,
-    fits: (channel, view, schema) =>
-      fitsSets(channel, schema, channel.document.held, 2 * schema.keys.length),
-    words: (view, cap) => 2 * cap,
-    encode: (task) => keptItems(task).map(itemNumber),
+    ...SETS,
+    states: (keys) => 2 * keys,
+    cap: ({ held }) => held,
+    encode: (...task) => keptItems(...task).map(itemNumber),
   },
 
   pair_items: {
-    ...WHOLE,
-    cap: (channel) => pairCap(channel.document.held ?? 0),
-    fits: (channel, view, schema) =>
-      channel.shape === "collision" &&
-      fitsSets(channel, schema, pairCap(channel.document.held), 2 * schema.keys.length ** 2),
-    words: (view, cap) => 2 * cap,
-    encode: (task) => {
-      const keys = task.schema.keys.length;
-      const items = keptItems(task);
+    ...SETS,
+    states: (keys) => 2 * keys ** 2,
+    /** The cap on keys for which `held` is the largest number of keys and pairs of keys. */
+    cap: ({ held }) => (Math.sqrt(8 * held + 1) - 1) / 2,
+    fits: ({ shape }) => shape === "collision",
+    encode: (held, words, cap, keys) => {
+      const items = keptItems(held, words, cap);
       const state = items.map(itemNumber);
       items.sort((a, b) => a.place - b.place);
       items.forEach((a, i) => {
@@ -121,96 +96,84 @@ export const ENCODINGS = {
   },
 
   padded: {
-    ...WHOLE,
-    cap: (channel, keys) =>
-      Math.max(
-        0,
-        (channel.shape === "symbols" ? channel.document.positions : Math.floor(channel.states / 2)) -
-          keys,
-      ),
-    fits: (channel, view, { keys, levels }) => {
-      const length = ENCODINGS.padded.cap(channel, keys.length);
-      const shape =
-        channel.shape === "symmetric" || (channel.shape === "symbols" && !channel.document.silent);
-      return (
-        shape &&
-        length > 0 &&
-        length <= keys.length &&
-        channel.states === 2 * (keys.length + length) &&
-        levels === 2
-      );
-    },
+    binary: true,
+    states: (keys, levels, places, cap) => 2 * (keys + cap),
+    cap: ({ positions, states }, keys) => (positions ?? states / 2) - keys,
+    fits: ({ shape }) => ["symmetric", "symbols"].includes(shape),
     words: () => 3,
-    encode: ({ held, digit, words, at, cap, schema }) => {
-      const number = scaled(words[at], Math.max(held.length, cap));
-      const dummy =
-        2 * (schema.keys.length + scaled(words[at + 1], cap)) + (words[at + 2] < WORD / 2 ? 1 : 0);
-      if (number >= held.length) return dummy;
-      return 2 * held[number].place + digit(held[number], words[at + 2]) - 1;
+    encode: (held, words, cap, keys) => {
+      const key = held[scaled(words[0], max(held.length, cap))];
+      return key
+        ? 2 * key.place + key.digit(words[2]) - 1
+        : 2 * (keys + scaled(words[1], cap)) + (words[2] < HALF);
     },
   },
 
   size: {
-    ...WHOLE,
-    cap: (channel) => channel.states,
-    fits: (channel) => channel.kind === "number",
-    encode: ({ held, cap }) => {
-      const count = held.length;
-      const power = 31 - Math.clz32(count);
-      const bucket = count < 8 ? count : 4 * (power - 1) + (count >> (power - 2)) - 4;
-      return Math.min(bucket, cap - 1);
+    words: () => 0,
+    encode: ({ length }, words, cap, keys, levels, places, states) => {
+      const power = 31 - Math.clz32(length);
+      return min(length < 8 ? length : 4 * (power - 2) + (length >> (power - 2)), states - 1);
     },
   },
 
   any_value: {
-    ...WHOLE,
-    fits: (channel, view, { levels }) => channel.kind === "number" && channel.states === levels + 1,
+    states: (keys, levels) => levels + 1,
     words: () => 2,
-    encode: ({ held, digit, words, at }) =>
-      held.length ? digit(held[scaled(words[at], held.length)], words[at + 1]) : 0,
+    encode: (held, words) => oneOf(held, words[0])?.digit(words[1]) ?? 0,
   },
 };
 
 /** An encoding by its name in a plan. */
-export function encodingNamed(name) {
-  return Object.hasOwn(ENCODINGS, name) ? ENCODINGS[name] : refuse("the plan has an unknown encoding");
-}
+export const encodingNamed = (name) =>
+  (isText(name) && ENCODINGS[name]) || refuse("an unknown encoding");
 
-/**
- * The digit of a value, 1 .. levels, rounded without bias by a word. In doubles and exactly in this
- * order, so that every client rounds alike.
- */
-export function digitOf({ place, value }, word, { low, high, levels }) {
-  if (levels === 1) return 1;
-  const t = ((value - low[place]) / (high[place] - low[place])) * (levels - 1);
-  const below = Math.min(Math.floor(t), levels - 2);
-  return below + 1 + (word < Math.floor((t - below) * WORD) ? 1 : 0);
+/** The cap on keys of an encoding with a channel; undefined if it has none. Refuses if they do not fit. */
+export function capFor({ kind = "number", binary, states, cap, fits }, channel, schema, places) {
+  const keys = schema.keys.length;
+  const most = kind === "items" ? min(keys, MOST_CAP) : keys;
+  const capped = cap?.(channel, keys);
+  const fitting =
+    channel.kind === kind &&
+    (!cap || isWhole(capped, 1, most)) &&
+    (!states || channel.states === states(keys, schema.levels, places, capped)) &&
+    (!binary || schema.levels === 2) &&
+    (!fits || fits(channel));
+  return fitting ? capped : refuse("a channel that does not fit its view");
 }
 
 /**
  * The held keys of a record, ascending by place. It never refuses, because a refusal would reveal
  * something about the record: what is not understood is not held.
  */
-export function heldKeys(record, { index, low, high }) {
-  const held = new Map();
+export function heldKeys(record, { index, rangeOf, levels }) {
+  const held = [];
   for (const [name, given] of pairsOf(record)) {
     const place = index.get(name);
-    if (place === undefined || held.has(place)) continue;
     const value = typeof given === "bigint" ? Number(given) : given;
-    if (typeof value === "number" && value === value) {
-      held.set(place, Math.min(Math.max(value, low[place]), high[place]));
+    if (place >= 0 && !held[place] && typeof value === "number" && value === value) {
+      held[place] = { place, digit: (word) => digitOf(value, word, rangeOf(place), levels) };
     }
   }
-  return [...held].map(([place, value]) => ({ place, value })).sort((a, b) => a.place - b.place);
+  return Object.values(held);
+}
+
+/**
+ * The digit of a value, 1 .. levels, rounded without bias by a word. In doubles and exactly in this
+ * order, so that every client rounds alike.
+ */
+function digitOf(value, word, [low, high], levels) {
+  if (levels === 1) return 1;
+  const t = ((min(max(value, low), high) - low) / (high - low)) * (levels - 1);
+  const below = min(floor(t), levels - 2);
+  return below + 1 + (word < floor((t - below) * WORD));
 }
 
 function pairsOf(record) {
   try {
     if (record instanceof Map) return [...record];
-    if (Array.isArray(record)) {
-      return record.every((pair) => Array.isArray(pair) && pair.length === 2) ? record : [];
-    }
-    return typeof record === "object" && record !== null ? Object.entries(record) : [];
+    if (!isList(record)) return Object.entries(record);
+    return record.every((pair) => isList(pair) && pair.length === 2) ? record : [];
   } catch {
     return [];
   }

@@ -1,42 +1,42 @@
 /**
  * Epsilon as exact arithmetic. An epsilon is a BigInt that counts units of 10^-18.
  */
+import { isText } from "./slices.js";
 
 const PLACES = 18;
-const UNIT = 10n ** BigInt(PLACES);
+const UNIT = 10n ** 18n;
 const BITS = 192n;
 
-/**
- * The units of a decimal text without exponent, cut off after 18 decimals.
- * Returns null if the text is no such decimal, or if it is not written in the one way that plans use.
- */
+/** Whether a value is a decimal text without exponent, written in the one way that plans use. */
+export const isDecimal = (text) =>
+  isText(text) && /^(?!-0$)-?(0|[1-9]\d{0,400})(\.\d{0,400}[1-9])?$/.test(text);
+
+/** The units of a decimal text that is not negative, cut off after 18 decimals; null for other values. */
 export function units(text) {
-  const found =
-    typeof text === "string" && text.length < 500 && /^(0|[1-9]\d*)(?:\.(\d*[1-9]))?$/.exec(text);
-  if (!found) return null;
-  const decimals = (found[2] ?? "").slice(0, PLACES).padEnd(PLACES, "0");
-  return BigInt(found[1]) * UNIT + BigInt(decimals);
+  if (!isDecimal(text) || text < "0") return null;
+  const [whole, decimals = ""] = text.split(".");
+  return BigInt(whole + decimals.slice(0, PLACES).padEnd(PLACES, "0"));
 }
 
 /** Units as a decimal text: no exponent, no trailing zeros. */
 export function decimalText(count) {
-  const sign = count < 0n ? "-" : "";
-  const digits = String(count < 0n ? -count : count).padStart(PLACES + 1, "0");
-  return sign + digits.slice(0, -PLACES) + ("." + digits.slice(-PLACES)).replace(/\.?0+$/, "");
+  const digits = String(count).padStart(PLACES + 1, "0");
+  return (digits.slice(0, -PLACES) + "." + digits.slice(-PLACES)).replace(/\.?0+$/, "");
 }
 
 /** The logarithm of a ratio of at least 1, in units, rounded up: never less than the truth. */
 export function logUp(numerator, denominator) {
   if (numerator === denominator) return 0n;
-  const long = bitLength(denominator) - 320;
-  if (long > 0) {
+  const long = bitLength(denominator) - 320n;
+  if (long > 0n) {
     // 320 bits decide; both ends are moved to the safe side
-    numerator = (numerator >> BigInt(long)) + 1n;
-    denominator >>= BigInt(long);
+    numerator = (numerator >> long) + 1n;
+    denominator >>= long;
   }
-  const shift = BigInt(bitLength(numerator) - bitLength(denominator));
-  const whole = doubleArtanh(numerator - (denominator << shift), numerator + (denominator << shift));
-  const log = whole + shift * doubleArtanh(1n, 3n);
+  const shift = bitLength(numerator) - bitLength(denominator);
+  denominator <<= shift;
+  const log =
+    doubleArtanh(numerator - denominator, numerator + denominator) + shift * doubleArtanh(1n, 3n);
   return ((log * UNIT) >> BITS) + 1n;
 }
 
@@ -52,7 +52,4 @@ function doubleArtanh(top, bottom) {
   return 2n * sum;
 }
 
-function bitLength(number) {
-  const digits = number.toString(16);
-  return digits.length * 4 - Math.clz32(parseInt(digits[0], 16)) + 28;
-}
+const bitLength = (number) => BigInt(number.toString(2).length);

@@ -3,190 +3,175 @@
  * A plan without parts has one.
  */
 import { readChannel } from "./channels.js";
-import { digitOf, encodingNamed } from "./encodings.js";
-import { hasMembers, isWhole, refuse, scaled, sliceEnds, sliceOf } from "./slices.js";
+import { capFor, encodingNamed, heldKeys } from "./encodings.js";
+import { isDecimal } from "./exact.js";
+import {
+  BAD_CHANNELS,
+  ceil,
+  isList,
+  isText,
+  isWhole,
+  max,
+  memberCount,
+  refuse,
+  scaled,
+  sliceEnds,
+  sliceOf,
+  TOO_MUCH,
+} from "./slices.js";
 
 const MOST = 2 ** 20;
 const MOST_TALLY = 2 ** 24;
 const MOST_SUBSET_STATES = 2 ** 13;
 const MOST_MIXED = 4096;
-const NO_MECHANISM = "a plan's mechanism has a name, a calibration and parameters";
-const NO_RANGE = "a range is a list of two decimal texts, the lower one first";
-const NO_KEYS = "a schema has a list of different keys, their ranges and levels";
-const NO_VIEWS = "views are lists of different places of keys, with weights";
-const TOO_LARGE = "the plan is larger than a tally may be";
-/** Members that a plan has for itself, or each of its parts has. */
-export const OWN = ["encode", "views", "channels", "mechanism"];
+const BAD_VIEWS = "malformed views";
+const BAD_LEVELS = "malformed levels";
+const BAD_PARTS = "malformed parts";
 
 /** Refuse a mechanism that no plan names so. Its name does not matter to a device. */
 export function checkMechanism(mechanism) {
-  if (!hasMembers(mechanism, ["name", "calibrate", "parameters"])) refuse(NO_MECHANISM);
-  const { name, calibrate, parameters } = mechanism;
-  const listed = typeof parameters === "object" && parameters !== null && !Array.isArray(parameters);
-  const plain = listed && Object.values(parameters).every((value) => typeof value !== "object");
-  if (typeof name !== "string" || !["paper", "tight"].includes(calibrate) || !plain) {
-    refuse(NO_MECHANISM);
-  }
+  const { name, calibrate, parameters } = mechanism ?? {};
+  const plain =
+    typeof parameters === "object" &&
+    !isList(parameters) &&
+    Object.values(parameters).every((value) => typeof value !== "object");
+  const known = isText(name) && ["paper", "tight"].includes(calibrate);
+  if (memberCount(mechanism) !== 3 || !known || !plain) refuse("a malformed mechanism");
 }
 
 /** The schema of a plan: its keys with their ranges, and the levels of values. */
 export function readSchema(schema) {
-  if (!hasMembers(schema, ["keys", "ranges", "levels"])) refuse(NO_KEYS);
-  const { keys, ranges, levels } = schema;
-  if (!Array.isArray(keys) || !isWhole(keys.length, 1, MOST) || !keys.every(isName)) {
-    refuse(NO_KEYS);
-  }
-  const index = new Map(keys.map((key, place) => [key, place]));
-  if (index.size !== keys.length) refuse(NO_KEYS);
-  if (!Array.isArray(ranges) || ![1, keys.length].includes(ranges.length)) {
-    refuse(NO_KEYS);
-  }
-  const ends = ranges.map(readRange);
-  if (ranges.length > 1 && ranges.every((range) => String(range) === String(ranges[0]))) {
-    refuse(NO_KEYS);
-  }
-  const endOf = (end) => Float64Array.from(keys, (_, place) => ends[ends.length > 1 ? place : 0][end]);
-  return { keys, index, low: endOf(0), high: endOf(1), levels: checkLevels(levels) };
+  const { keys, ranges, levels } = schema ?? {};
+  const names = isList(keys) && keys.every(isName) ? keys : [];
+  const index = new Map(names.map((key, place) => [key, place]));
+  const { size } = index;
+  const fitting =
+    memberCount(schema) === 3 &&
+    isWhole(size, 1, MOST) &&
+    size === keys.length &&
+    isList(ranges) &&
+    [1, size].includes(ranges.length) &&
+    ranges.every(isRange) &&
+    // equal ranges are written once
+    (ranges.length === 1 || new Set(ranges.map(String)).size > 1);
+  if (!fitting) refuse("malformed keys or ranges");
+  const ends = ranges.map((range) => range.map(Number));
+  return { keys, index, rangeOf: (place) => ends[place] ?? ends[0], levels: checkLevels(levels) };
 }
 
-function readRange(range) {
-  if (!Array.isArray(range) || range.length !== 2 || !range.every(isDecimal)) {
-    refuse(NO_RANGE);
-  }
-  const [low, high] = range.map(Number);
-  if (!(low < high && Number.isFinite(high - low))) refuse(NO_RANGE);
-  return [low, high];
+const isName = (key) => isText(key) && /^(?!.*\p{Cc})\S(.{0,254}\S)?$/su.test(key);
+
+const isRange = (range) =>
+  isList(range) &&
+  range.length === 2 &&
+  range.every(isDecimal) &&
+  range[1] - range[0] > 0 &&
+  range[1] - range[0] < Infinity;
+
+const checkLevels = (levels) => (isWhole(levels, 1, 64) ? levels : refuse(BAD_LEVELS));
+
+/** Views over some keys: the places of each view, and which view a word picks. */
+function readViews(views, keys, whole) {
+  const { keys: listed, weights } = views ?? {};
+  const all = Array.from({ length: keys }, (_, place) => place);
+  const named = listed === "singles" ? all.map((place) => [place]) : listed === "whole" && [all];
+  const places = named || listed;
+  const isView = (view) =>
+    isList(view) &&
+    view.length > 0 &&
+    new Set(view).size === view.length &&
+    view.every((place) => isWhole(place, 0, keys - 1));
+  const fitting =
+    memberCount(views) === 2 &&
+    isList(places) &&
+    isWhole(places.length, 1, MOST) &&
+    (named || places.every(isView)) &&
+    !(whole && (places.length > 1 || String(places) !== String(all)));
+  if (!fitting) refuse(BAD_VIEWS);
+  const ends = weights === "even" ? null : sliceEnds(weights, places.length, 1);
+  return { places, pick: (word) => (ends ? sliceOf(word, ends) : scaled(word, places.length)) };
 }
 
-const isName = (key) =>
-  typeof key === "string" &&
-  /^\S(.*\S)?$/su.test(key) &&
-  [...key].length <= 256 &&
-  !/[\p{Cc}\p{Cs}]/u.test(key);
-const isDecimal = (text) =>
-  typeof text === "string" && text !== "-0" && /^-?(0|[1-9]\d{0,400})(\.\d{0,400}[1-9])?$/.test(text);
-
-function checkLevels(levels) {
-  return isWhole(levels, 1, 64) ? levels : refuse("levels are a whole number from 1 to 64");
-}
-
-/** Views over some keys: how many there are, the places of each, and which one a word picks. */
-class Views {
-  constructor(document, keys) {
-    if (!hasMembers(document, ["keys", "weights"])) refuse(NO_VIEWS);
-    const { keys: listed, weights } = document;
-    const all = Array.from({ length: keys }, (_, place) => place);
-    if (listed === "singles") this.places = all.map((place) => [place]);
-    else if (listed === "whole") this.places = [all];
-    else this.places = Array.isArray(listed) && listed.every((view) => isView(view, keys)) ? listed : [];
-    this.count = this.places.length;
-    if (!isWhole(this.count, 1, MOST)) refuse(NO_VIEWS);
-    this.ends = weights === "even" ? null : sliceEnds(weights, 1, this.count);
-    /** Whether there is one view of all keys, in order. */
-    this.whole = this.count === 1 && String(this.places[0]) === String(all);
-  }
-
-  /** The view that a word picks. */
-  pick(word) {
-    return this.ends ? sliceOf(word, this.ends) : scaled(word, this.count);
-  }
-}
-
-const isView = (view, keys) =>
-  Array.isArray(view) &&
-  view.length > 0 &&
-  new Set(view).size === view.length &&
-  view.every((place) => isWhole(place, 0, keys - 1));
-
-/** What a device does for a plan without parts, or for one part. */
-export class Part {
-  /** `before` has the numbers of views, cells and states of subsets of the parts before this one. */
-  constructor(document, schema, before) {
-    this.schema = schema;
-    this.encode = document.encode;
-    this.encoding = encodingNamed(document.encode);
-    this.views = new Views(document.views, schema.keys.length);
-    const { channels, channel_of: numbers } = document;
-    if (!Array.isArray(channels) || !channels.length) refuse("a plan has a list of channels");
-    this.channels = channels.map((channel) => {
-      before.subsets += channel?.shape === "subset" ? Number(channel.states) : 0;
-      if (before.subsets > MOST_SUBSET_STATES) refuse(TOO_LARGE);
-      return readChannel(channel);
-    });
-    const named = Array.isArray(numbers) && numbers.length === this.views.count;
-    if (numbers !== undefined && !(named && numbers.every((n) => isWhole(n, 0, channels.length - 1)))) {
-      refuse("channel_of names one channel for each view");
-    }
-    this.numbers = numbers;
-    if (this.encoding.whole && !this.views.whole) refuse("this encoding speaks of all keys in one view");
-    this.layOut(before);
-  }
-
-  /** Give each view its own cell, after those of the parts before. */
-  layOut(before) {
-    const many = this.channelOf(0).many;
-    this.own = new Float64Array(this.views.count);
-    this.views.places.forEach((places, view) => {
-      const channel = this.channelOf(view);
-      if (!this.encoding.fits(channel, places, this.schema)) refuse("a channel does not fit its view");
-      if (channel.many !== many) refuse("the views of a plan all mark one cell, or all mark many");
-      before.widest = Math.max(before.widest, many ? 0 : channel.cells);
-      this.own[view] = before.cells;
-      before.cells += 1 + channel.cells;
-    });
-    before.many ||= many;
-    before.views += this.views.count;
-    if (before.views > MOST || before.cells > MOST_TALLY) refuse(TOO_LARGE);
-    if (before.many && before.widest > MOST_MIXED) refuse(TOO_LARGE);
-  }
-
-  /** The channel of a view. */
-  channelOf(view) {
-    return this.channels[this.numbers ? this.numbers[view] : 0];
-  }
-
-  /** Where the words of a view's channel begin, and how many words a report of the view takes in all. */
-  words(view) {
-    const channel = this.channelOf(view);
-    const cap = this.encoding.cap(channel, this.schema.keys.length);
-    const taken = 1 + this.encoding.words(this.views.places[view], cap);
-    const start = Math.ceil(taken / channel.align) * channel.align;
-    return { start, total: start + channel.words };
-  }
-
-  /** The cells of a report of a view, from the words that begin at `at`: its own, then the marked ones. */
-  cells(view, held, words, at) {
-    const channel = this.channelOf(view);
-    const state = this.encoding.encode({
-      view: this.views.places[view],
-      held,
-      digit: (key, word) => digitOf(key, word, this.schema),
-      words,
-      at: at + 1,
-      cap: this.encoding.cap(channel, this.schema.keys.length),
-      schema: this.schema,
-    });
-    const own = this.own[view];
-    return [
-      own,
-      ...channel.draw(state, words, at + this.words(view).start).map((mark) => own + 1 + mark),
-    ];
-  }
-}
-
-/** The parts of a plan: those that it lists, or itself as the only one. */
-export function readParts(body, schema) {
-  const before = { views: 0, cells: 0, subsets: 0, widest: 0, many: false };
-  if (!Object.hasOwn(body, "parts")) return [new Part(body, schema, before)];
-  if (!Array.isArray(body.parts) || !isWhole(body.parts.length, 2, 8)) refuse("a plan has 2 to 8 parts");
-  const parts = body.parts.map((part) => {
-    if (!hasMembers(part, [...OWN, "weight", "levels"], ["channel_of"]))
-      refuse("a part has other members");
-    checkMechanism(part.mechanism);
-    return new Part(part, { ...schema, levels: checkLevels(part.levels) }, before);
+/**
+ * What a device does for a plan without parts, or for one part. `before` has the numbers of views, cells
+ * and states of subsets of the parts before this one.
+ */
+function readPart(document, schema, before) {
+  const { encode, views, channels: listed, channel_of: numbers } = document;
+  const encoding = encodingNamed(encode);
+  const keys = schema.keys.length;
+  const { places, pick } = readViews(views, keys, encode !== "views");
+  const count = places.length;
+  if (!isList(listed) || !listed.length) refuse(BAD_CHANNELS);
+  const channels = listed.map((channel) => {
+    if (channel?.shape === "subset") before.subsets += channel.states;
+    return before.subsets > MOST_SUBSET_STATES ? refuse(TOO_MUCH) : readChannel(channel);
   });
-  if (schema.levels !== Math.max(...parts.map((part) => part.schema.levels))) {
-    refuse("the plan's levels are not those of its parts");
-  }
-  return parts;
+  const isChannel = (number) => isWhole(number, 0, channels.length - 1);
+  if (
+    numbers !== undefined &&
+    !(isList(numbers) && numbers.length === count && numbers.every(isChannel))
+  )
+    refuse("a malformed channel_of");
+  const channelOf = (view) => channels[numbers ? numbers[view] : 0];
+  const { many } = channelOf(0);
+  /** The own cell of each view, after those of the parts before, and its cap on keys. */
+  const own = [];
+  const caps = [];
+  places.forEach((place, view) => {
+    const channel = channelOf(view);
+    caps.push(capFor(encoding, channel, schema, place));
+    if (channel.many !== many) refuse(BAD_VIEWS);
+    if (!many) before.widest = max(before.widest, channel.cells);
+    own.push(before.cells);
+    before.cells += 1 + channel.cells;
+  });
+  before.many ||= many;
+  before.views += count;
+  const mixed = before.many && before.widest > MOST_MIXED;
+  if (before.views > MOST || before.cells > MOST_TALLY || mixed) refuse(TOO_MUCH);
+
+  /** Where the words of a view's channel begin. */
+  const startOf = (view) => {
+    const { align } = channelOf(view);
+    return ceil((1 + encoding.words(places[view], caps[view])) / align) * align;
+  };
+  return {
+    encode,
+    schema,
+    places,
+    channels,
+    own,
+    pick,
+    channelOf,
+
+    /** Number of words of a report of a view. */
+    wordCount: (view) => startOf(view) + channelOf(view).words,
+
+    /** The cells of a report of a view: its own, then the marked ones. */
+    cells: (view, record, words) => {
+      const { states, draw } = channelOf(view);
+      const held = heldKeys(record, schema);
+      const task = [caps[view], keys, schema.levels, places[view], states];
+      const state = encoding.encode(held, words.subarray(1), ...task);
+      const marks = draw(state, words.subarray(startOf(view)));
+      return [own[view], ...marks.map((mark) => own[view] + 1 + mark)];
+    },
+  };
+}
+
+/** The parts of a plan: those that it lists, or itself as the only one; and the ends of their slices. */
+export function readParts({ parts: listed, ...body }, schema) {
+  const before = { views: 0, cells: 0, subsets: 0, widest: 0, many: false };
+  if (listed === undefined) return { parts: [readPart(body, schema, before)] };
+  if (!isList(listed) || !isWhole(listed.length, 2, 8)) refuse(BAD_PARTS);
+  const parts = listed.map((part) => {
+    if (memberCount(part) !== (part.channel_of === undefined ? 6 : 7)) refuse(BAD_PARTS);
+    checkMechanism(part.mechanism);
+    return readPart(part, { ...schema, levels: checkLevels(part.levels) }, before);
+  });
+  const levels = max(...parts.map((part) => part.schema.levels));
+  if (schema.levels !== levels) refuse(BAD_LEVELS);
+  const weights = listed.map(({ weight }) => weight);
+  return { parts, ends: sliceEnds(weights, parts.length, 1) };
 }

@@ -1,5 +1,6 @@
 /** When a report is sent, and sent again. All times are in seconds; docs/client.md says why. */
 import { secureWords } from "./report.js";
+import { ceil, max, min, WORD } from "./slices.js";
 
 /** Let some seconds pass, and never less: a timer may fire early. */
 export async function pause(seconds) {
@@ -9,7 +10,7 @@ export async function pause(seconds) {
 }
 
 /** A secure random number, uniform on [0, 1). */
-export const chance = () => secureWords(1)[0] / 2 ** 32;
+export const chance = () => secureWords(1)[0] / WORD;
 
 /** Exponential backoff with full jitter, and a first try whose time does not depend on the record. */
 export class Patience {
@@ -20,19 +21,19 @@ export class Patience {
   settle = 0.25;
   spread = 0.25;
 
-  constructor(changes = {}) {
+  constructor(changes) {
     Object.assign(this, changes);
   }
 
   /** Seconds to wait before the first try, after answering took some seconds; a multiple of a drawn time. */
   hold(taken, jitter) {
     const whole = this.settle + jitter * this.spread;
-    const past = Math.max(0, taken);
-    return whole > 0 ? Math.max(1, Math.ceil(past / whole)) * whole - past : 0;
+    const past = max(0, taken);
+    return whole > 0 ? max(1, ceil(past / whole)) * whole - past : 0;
   }
 
   /** Seconds to wait after a number of tries, never less than the server asks for. */
   delay(tries, after = 0) {
-    return after + chance() * Math.min(this.most, this.first * 2 ** (tries - 1));
+    return after + chance() * min(this.most, this.first * 2 ** (tries - 1));
   }
 }

@@ -1,5 +1,5 @@
 /** Shapes that draw a seed from a public pool and hash what is held to cells: hash, collision, coco. */
-import { evenSlice, isWhole, NO_LAW, refuse, scaled, WORD } from "./slices.js";
+import { evenSlice, floor, isWhole, scaled, WORD } from "./slices.js";
 
 const MOST_CELLS = 2 ** 22;
 
@@ -12,8 +12,7 @@ function mixed(word) {
   return (word ^ (word >>> 16)) >>> 0;
 }
 
-/** The 32-bit word of an item under a seed. */
-const itemWord = (seed, salt, item) => mixed(mixed(seed ^ salt) ^ mixed((item + 0x9e3779b9) >>> 0));
+const ascending = (a, b) => a - b;
 
 /**
  * The cell that a word picks: the cells of each group have a weight of their own, in the given order; all
@@ -24,7 +23,7 @@ function pickCell(word, cells, ...groups) {
   let left = WORD;
   for (const [own, weight] of groups) {
     const all = own.length * weight;
-    if (word < all) return own[Math.floor(word / weight)];
+    if (word < all) return own[floor(word / weight)];
     word -= all;
     left -= all;
     taken.push(...own);
@@ -36,7 +35,22 @@ function pickCell(word, cells, ...groups) {
   return number;
 }
 
-const ascending = (a, b) => a - b;
+/**
+ * The cells of all seeds, and a draw: a seed, then `pick(state, words, wordOf)`, one of its cells.
+ * `wordOf(item)` is the 32-bit word of an item under the seed. Undefined if there are too many cells.
+ */
+function pooled(pool, salt, cells, pick) {
+  if (!(pool & (pool - 1)) && pool * cells <= MOST_CELLS)
+    return {
+      cells: pool * cells,
+      words: 2,
+      draw: (state, [first, ...words]) => {
+        const seed = scaled(first, pool);
+        const wordOf = (item) => mixed(mixed(seed ^ salt) ^ mixed((item + 0x9e3779b9) >>> 0));
+        return [seed * cells + pick(state, words, wordOf)];
+      },
+    };
+}
 
 /** Bounds of the integers of shapes whose states are sets of items. */
 const SETS = {
@@ -51,85 +65,55 @@ const SETS = {
 /** The shapes, written as those of `channels.js`. */
 export const POOLS = {
   hash: [
-    { items: [1, 2 ** 20], pool: SETS.pool, salt: SETS.salt, inner: null },
-    ({ items, pool, salt, inner }, readInner) => {
-      const one = readInner(inner, ["table"]);
+    { items: [1, 2 ** 20], pool: SETS.pool, salt: SETS.salt, inner: 0 },
+    (items, pool, salt, inner, readInner) => {
+      const one = readInner(inner, "table");
       const silent = one.states - one.cells;
-      if (!isWhole(silent, 0, 1)) refuse(NO_LAW);
-      return {
-        inner: one,
-        states: items + silent,
-        cells: poolCells(pool, one.cells),
-        words: 2,
-        draw: (state, words, at) => {
-          const seed = scaled(words[at], pool);
-          const row =
-            state < silent ? one.cells : scaled(itemWord(seed, salt, state - silent), one.cells);
-          return [seed * one.cells + one.draw(row, words, at + 1)[0]];
-        },
-      };
+      const seeds = pooled(pool, salt, one.cells, (state, words, wordOf) => {
+        const row = state < silent ? one.cells : scaled(wordOf(state - silent), one.cells);
+        return one.draw(row, words)[0];
+      });
+      if (seeds && isWhole(silent, 0, 1)) return { inner: one, states: items + silent, ...seeds };
     },
   ],
 
   collision: [
     SETS,
-    ({ items, held, cells, pool, salt, high }) => {
-      if (held > items || held >= cells || WORD - held * high < cells - held) refuse(NO_LAW);
-      return {
-        kind: "items",
-        cells: poolCells(pool, cells),
-        words: 2,
-        draw: (state, words, at) => {
-          const seed = scaled(words[at], pool);
-          const own = new Set(state.map((item) => scaled(itemWord(seed, salt, item), cells)));
-          return [seed * cells + pickCell(words[at + 1], cells, [[...own].sort(ascending), high])];
-        },
-      };
+    (items, held, cells, pool, salt, high) => {
+      const seeds = pooled(pool, salt, cells, (state, [word], wordOf) => {
+        const own = new Set(state.map((item) => scaled(wordOf(item), cells)));
+        return pickCell(word, cells, [[...own].sort(ascending), high]);
+      });
+      if (seeds && held <= items && held < cells && WORD - held * high >= cells - held)
+        return { kind: "items", states: items, held, ...seeds };
     },
   ],
 
   coco: [
     { ...SETS, cells: [2, 2 ** 21], low: [1, WORD] },
-    ({ items, held, cells, pool, salt, high, low }) => {
+    (items, held, cells, pool, salt, high, low) => {
       const half = cells / 2;
-      if (items % 2 || cells % 2 || 2 * held > items || held >= half) refuse(NO_LAW);
-      if (high < low || WORD - held * (high + low) < cells - 2 * held) refuse(NO_LAW);
-      return {
-        kind: "items",
-        cells: poolCells(pool, cells),
-        words: 2 + held,
-        draw: (state, words, at) => {
-          const seed = scaled(words[at], pool);
-          const won = cocoClaims(state, held, (item, i) => {
-            const number = item < 0 ? words[at + 2 + i] : itemWord(seed, salt, item >> 1);
-            const first = scaled(number, cells);
-            const sign = item < 0 ? 1 : item % 2;
-            const cell = sign ? first : (first + half) % cells;
-            return { pair: first % half, rank: number * cells - first * WORD, first, sign, cell };
-          });
-          const own = won.map(({ cell }) => cell).sort(ascending);
-          const mirrors = own.map((cell) => (cell + half) % cells);
-          return [seed * cells + pickCell(words[at + 1], cells, [own, high], [mirrors, low])];
-        },
-      };
+      const mirror = (cell) => (cell + half) % cells;
+      const seeds = pooled(pool, salt, cells, (state, [word, ...words], wordOf) => {
+        /** The winning claim of each pair of cells: the lowest rank, then the low cell, then the low sign. */
+        const won = [];
+        for (let i = 0; i < held; i++) {
+          const item = state[i];
+          const number = item >= 0 ? wordOf(item >> 1) : words[i];
+          const first = scaled(number, cells);
+          const sign = item >= 0 ? item % 2 : 1;
+          const rank = 4 * (number * cells - first * WORD) + 2 * (first >= half) + sign;
+          const pair = first % half;
+          if (!(won[pair]?.rank <= rank)) won[pair] = { rank, cell: sign ? first : mirror(first) };
+        }
+        const own = Object.values(won)
+          .map(({ cell }) => cell)
+          .sort(ascending);
+        return pickCell(word, cells, [own, high], [own.map(mirror), low]);
+      });
+      const even = !(items % 2 || cells % 2) && 2 * held <= items && held < half;
+      if (seeds && even && high >= low && WORD - held * (high + low) >= cells - 2 * held)
+        return { kind: "items", states: items, held, ...seeds, words: 2 + held };
     },
   ],
 };
-
-/** The winning claim of each pair: the lowest rank, then the lower first cell, then the low sign. */
-function cocoClaims(state, held, claimOf) {
-  const won = new Map();
-  for (let i = 0; i < held; i++) {
-    const claim = claimOf(i < state.length ? state[i] : -1, i);
-    const best = won.get(claim.pair);
-    const order = best && (claim.rank - best.rank || claim.first - best.first || claim.sign - best.sign);
-    if (!best || order < 0) won.set(claim.pair, claim);
-  }
-  return [...won.values()];
-}
-
-/** The number of cells of all seeds. */
-function poolCells(pool, cells) {
-  if (pool & (pool - 1) || pool * cells > MOST_CELLS) refuse(NO_LAW);
-  return pool * cells;
-}

@@ -11,26 +11,26 @@ export function possibleReports(plan, record, count) {
 }
 
 /** The largest factor between the probabilities of one report under two records: e^epsilon. */
-export const oddsFactor = (plan) => Math.exp(Number(plan.proven));
+export const oddsFactor = (plan) => Math.exp(plan.proven);
 
 /** How sure someone can become who held something about a person for a toss-up: from 1/2 up to this. */
-export const mostCertain = (plan) => 1 / (1 + Math.exp(-Number(plan.proven)));
+export const mostCertain = (plan) => 1 / (1 + Math.exp(-plan.proven));
 
-function described(plan, cells) {
-  const part = plan.parts.findLast(({ own }) => own[0] <= cells[0]);
+function described({ parts }, cells) {
+  const part = parts.findLast(({ own }) => own[0] <= cells[0]);
   const view = part.own.indexOf(cells[0]);
   const channel = part.channelOf(view);
-  const { keys, low, high, levels } = part.schema;
-  const places = part.encode === "views" ? part.views.places[view] : [];
-  const report = { keys: places.map((place) => keys[place]), says: null, cells };
-  if (part.encode !== "views" || (channel.inner ?? channel).shape !== "symmetric") return report;
+  const { keys, rangeOf, levels } = part.schema;
+  const places = part.encode === "views" ? part.places[view] : [];
+  const told = places.length && (channel.inner ?? channel).shape === "symmetric";
   let output = cells[1] - cells[0] - 1; // "state i", the first key being the most significant digit
-  report.says = places.map(() => null);
-  for (let i = places.length - 1; i >= 0; i--) {
+  const said = (place) => {
     const digit = output % (levels + 1);
     output = Math.floor(output / (levels + 1));
-    const [from, to] = [low[places[i]], high[places[i]]];
-    if (digit) report.says[i] = levels > 1 ? from + ((digit - 1) / (levels - 1)) * (to - from) : true;
-  }
-  return report;
+    const [low, high] = rangeOf(place);
+    if (!digit) return null;
+    return levels > 1 ? low + ((digit - 1) / (levels - 1)) * (high - low) : true;
+  };
+  const says = told ? [...places].reverse().map(said).reverse() : null;
+  return { keys: places.map((place) => keys[place]), says, cells };
 }

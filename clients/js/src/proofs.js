@@ -2,7 +2,7 @@
  * The proof of epsilon: the worst ratio of the probabilities of any output between two records, as two
  * exact integers, for every shape.
  */
-import { refuse, WORD } from "./slices.js";
+import { ceil, floor, max, min, refuse, WORD } from "./slices.js";
 
 const WHOLE = BigInt(WORD);
 /** Upper bound on the relative error of one step's logarithm and sum in doubles. */
@@ -15,36 +15,40 @@ const exceeds = ([a, b], [c, d]) => a * d > c * b;
 export const worstOf = (ratios) =>
   ratios.reduce((worst, ratio) => (exceeds(ratio, worst) ? ratio : worst));
 
-const largest = (numbers) => numbers.reduce((most, number) => Math.max(most, number), -Infinity);
-const smallest = (numbers) => numbers.reduce((least, number) => Math.min(least, number), Infinity);
 const ratio = (top, bottom) => [BigInt(top), BigInt(bottom)];
 
+/** The worst ratio of each shape, from its members in the order of `channels.js` and what was read. */
 const RATIOS = {
-  table: ({ rows }) =>
+  table: (rows) =>
     worstOf([
       ratio(1, 1),
       ...rows[0].map((_, output) => {
         const column = rows.map((row) => row[output]);
-        const [most, least] = [largest(column), smallest(column)];
-        if (most > 0 && least === 0)
-          refuse("an output is possible from some states only: no epsilon covers it");
-        return most > 0 ? ratio(most, least) : ratio(1, 1);
+        const most = max(...column);
+        const least = min(...column);
+        if (most && !least) refuse("a channel that no epsilon covers");
+        return most ? ratio(most, least) : ratio(1, 1);
       }),
     ]),
 
-  symmetric: ({ keep, lie }, { rest }) => ratio(Math.max(keep, rest ? lie + 1 : 0), lie),
+  symmetric: (states, keep, lie, { rest }) => ratio(max(keep, lie + (rest > 0)), lie),
 
-  symbols: ({ laws: [back, ...own], positions, silent }) => {
-    const columns = back.map((weight, symbol) => ({ weight, own: own.map((law) => law[symbol]) }));
-    const up = worstOf(columns.map((column) => ratio(largest(column.own), column.weight)));
-    const down = worstOf(columns.map((column) => ratio(column.weight, smallest(column.own))));
-    const found = columns.map((column) => ratio(largest(column.own), smallest(column.own)));
-    if (silent) found.push(up, down);
-    if (positions > 1) found.push([up[0] * down[0], up[1] * down[1]]);
-    return worstOf([ratio(1, 1), ...found]);
+  symbols: (positions, silent, [back, ...own]) => {
+    const columns = back.map((weight, symbol) => {
+      const column = own.map((law) => law[symbol]);
+      return [weight, max(...column), min(...column)];
+    });
+    const up = worstOf(columns.map(([weight, most]) => ratio(most, weight)));
+    const down = worstOf(columns.map(([weight, , least]) => ratio(weight, least)));
+    return worstOf([
+      ratio(1, 1),
+      ...columns.map(([, most, least]) => ratio(most, least)),
+      ...(silent ? [up, down] : []),
+      ...(positions > 1 ? [[up[0] * down[0], up[1] * down[1]]] : []),
+    ]);
   },
 
-  subset: ({ states, size, show }) => {
+  subset: (states, size, show) => {
     const [most, least] = [1, -1].map((sign) => choiceWalk(states - 1, size, sign));
     const [withMost, withLeast] = [most(states - 1, size - 1), least(states - 1, size - 1)];
     const [withoutMost, withoutLeast] = [most(states - 1, size), least(states - 1, size)];
@@ -57,46 +61,41 @@ const RATIOS = {
     ]);
   },
 
-  product: ({ digits }, { inner }) => ratioOf(inner).map((end) => end ** BigInt(digits)),
+  product: (digits, _, { inner }) => ratioOf(inner).map((end) => end ** BigInt(digits)),
 
-  hash: (_, { inner }) => ratioOf(inner),
+  hash: (items, pool, salt, _, { inner }) => ratioOf(inner),
 
-  halfspace: ({ keep }) => ratio(keep, WORD - keep),
+  halfspace: (signs, keep) => ratio(keep, WORD - keep),
 
-  collision: ({ high, held, cells }) =>
-    pooled(high, high, held, (count) => [WORD - count * high, cells - count]),
+  collision: (items, held, cells, pool, salt, high) => pooled(high, high, high, held, cells, 1),
 
-  coco: ({ high, low, held, cells }) =>
-    pooled(high, low, held, (count) => [WORD - count * (high + low), cells - 2 * count]),
+  coco: (items, held, cells, pool, salt, high, low) => pooled(high, low, high + low, held, cells, 2),
 };
 
-/** The worst ratio of a pool: what is left for one cell has its ends at 0 and at `held` claims. */
-function pooled(most, least, held, left) {
-  for (const count of [0, held]) {
-    const [weight, cells] = left(count);
-    most = Math.max(most, Math.ceil(weight / cells));
-    least = Math.min(least, Math.floor(weight / cells));
-  }
-  return ratio(most, least);
+/**
+ * The worst ratio of a pool. A claim takes `weight` and `width` cells; what is left for one cell has its
+ * ends at 0 and at `held` claims.
+ */
+function pooled(most, least, weight, held, cells, width) {
+  const [none, all] = [0, held].map((count) => (WORD - count * weight) / (cells - count * width));
+  return ratio(max(most, ceil(none), ceil(all)), min(least, floor(none), floor(all)));
 }
 
 /** The worst ratio of a channel between two states. */
-function ratioOf(channel) {
-  return RATIOS[channel.shape](channel.document, channel);
-}
+const ratioOf = (channel) => RATIOS[channel.shape](...channel.values, channel);
 
 /**
  * The worst ratio of a channel after an encoding, between two records. Padding to a length spreads a
  * record over that many states, so a state's own share is at most ceil(2^32 / length).
  */
 export function proof(encode, channel, keys) {
-  if (encode !== "padded" || channel.shape !== "symmetric") return ratioOf(channel);
-  const length = Math.floor(channel.states / 2) - keys;
-  if (length < 1) return ratioOf(channel);
-  const share = BigInt(Math.ceil(WORD / length));
-  const { keep, lie } = channel.document;
-  const heavy = lie + (channel.rest > 0 ? 1 : 0);
-  return [share * BigInt(Math.max(keep, heavy)) + (WHOLE - share) * BigInt(heavy), WHOLE * BigInt(lie)];
+  const { shape, values, states } = channel;
+  const [top, bottom] = ratioOf(channel);
+  if (encode !== "padded" || shape !== "symmetric") return [top, bottom];
+  const share = BigInt(ceil(WORD / (states / 2 - keys)));
+  const [, , lie] = values;
+  const heavy = BigInt(lie + (channel.rest > 0));
+  return [share * top + (WHOLE - share) * heavy, WHOLE * bottom];
 }
 
 /**
@@ -109,7 +108,7 @@ export function proof(encode, channel, keys) {
  */
 function choiceWalk(others, size, sign) {
   const steps = [];
-  const weightOf = (need, left) => Math.floor((need * WORD) / left);
+  const weightOf = (need, left) => floor((need * WORD) / left);
   const weight = (left, need) => {
     const factors = [1n];
     for (let states = left; states > 0; states--) {
@@ -124,8 +123,8 @@ function choiceWalk(others, size, sign) {
   const best = new Float64Array(size + 1);
   let error = 0;
   for (let left = 1; left <= others; left++) {
-    const low = Math.max(0, size - 1 - (others - left));
-    const high = Math.min(left, size);
+    const low = max(0, size - 1 - (others - left));
+    const high = min(left, size);
     const take = [];
     const sums = [];
     let most = 0;
@@ -136,11 +135,11 @@ function choiceWalk(others, size, sign) {
         need < left ? sign * Math.log1p(rest / ((left - need) * WORD)) + best[need] : -Infinity;
       take.push(taken > passed);
       sums.push([taken, passed]);
-      most = Math.max(most, Math.abs(Math.max(taken, passed)));
+      most = max(most, Math.abs(max(taken, passed)));
     }
     error += STEP_ERROR * (most + left / WORD);
     sums.forEach(([taken, passed], at) => {
-      best[low + at] = Math.max(taken, passed);
+      best[low + at] = max(taken, passed);
       if (Math.abs(taken - passed) > 2 * error) return;
       const need = low + at;
       const own = BigInt(weightOf(need, left));

@@ -1,57 +1,46 @@
-/** What all shapes and encodings share: checks of numbers, and words that are cut into slices. */
+/** What all shapes and encodings share: checks of values, and words that are cut into slices. */
 import { PlanError } from "./errors.js";
 
+export const { ceil, floor, max, min } = Math;
+export const isList = Array.isArray;
 export const WORD = 2 ** 32;
 /** Largest number of outputs for which a report is one cell. */
 export const FEW = 4096;
+/** Faults of a plan. */
+export const BAD_CHANNELS = "malformed channels";
+export const TOO_MUCH = "too many views or cells";
 
-/** Refuse a plan. */
-export function refuse(message) {
-  throw new PlanError(message);
+/** Refuse a plan for what it has. */
+export function refuse(fault) {
+  throw new PlanError(`the plan has ${fault}`);
 }
+
+export const isText = (value) => typeof value === "string";
 
 /** Whether a value is a whole number from low to high. */
 export const isWhole = (value, low, high) =>
   Number.isSafeInteger(value) && low <= value && value <= high;
 
-/** Whether a value is a JSON object with these members, and no others but the optional ones. */
-export function hasMembers(value, needed, optional = []) {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  const names = Object.keys(value);
-  return (
-    needed.every((name) => Object.hasOwn(value, name)) &&
-    names.every((name) => needed.includes(name) || optional.includes(name))
-  );
-}
+/**
+ * Number of members of a JSON value. If it is the number of those that a reader looks for and finds, there
+ * are no others.
+ */
+export const memberCount = (value) => Object.keys(value ?? {}).length;
 
 /** floor(word * count / 2^32), exact for counts below 2^37. */
-export function scaled(word, count) {
-  const low = Math.floor(((word & 0xffff) * count) / 65536);
-  return Math.floor(((word >>> 16) * count + low) / 65536);
-}
+export const scaled = (word, count) =>
+  floor(((word >>> 16) * count + floor(((word & 65535) * count) / 65536)) / 65536);
 
-/** Upper ends of the slices of weights that sum to 2^32; refuses other weights. */
-export function sliceEnds(weights, least = 0, count = undefined) {
+/** Upper ends of the slices of `count` weights, each at least `least`, that sum to 2^32. */
+export function sliceEnds(weights, count, least) {
   let sum = 0;
-  if (!Array.isArray(weights) || (count !== undefined && weights.length !== count)) refuse(NO_WEIGHTS);
-  const ends = weights.map((weight) => (sum += isWhole(weight, least, WORD) ? weight : NaN));
-  if (sum !== WORD) refuse(NO_WEIGHTS);
-  return ends;
+  const ends =
+    isList(weights) && weights.map((weight) => (sum += isWhole(weight, least, WORD) ? weight : NaN));
+  return ends.length === count && sum === WORD ? ends : refuse("malformed weights");
 }
-const NO_WEIGHTS = "weights are whole numbers that sum to 2^32";
-export const NO_LAW = "a channel has numbers that are no law of its shape";
 
 /** The number whose slice owns a word. */
-export function sliceOf(word, ends) {
-  let low = 0;
-  let high = ends.length - 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (word < ends[middle]) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
+export const sliceOf = (word, ends) => ends.findIndex((end) => word < end);
 
 /**
  * The place of `over` among equal slices laid end to end: `rest` slices of width + 1, then slices of
@@ -59,13 +48,13 @@ export function sliceOf(word, ends) {
  */
 export function evenSlice(over, width, rest) {
   const heavy = rest * (width + 1);
-  return over < heavy ? Math.floor(over / (width + 1)) : rest + Math.floor((over - heavy) / width);
+  return over < heavy ? floor(over / (width + 1)) : rest + floor((over - heavy) / width);
 }
 
 /** Number of choices of `size` out of `count`, or Infinity if it is more than 4,096. */
 export function choices(count, size) {
   let product = 1;
-  for (let i = 1; i <= Math.min(size, count - size); i++) {
+  for (let i = 1; i <= min(size, count - size); i++) {
     product = (product * (count - i + 1)) / i;
     if (product > FEW) return Infinity;
   }

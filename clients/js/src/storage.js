@@ -7,7 +7,6 @@
  */
 import { ClientError } from "./errors.js";
 
-const NAME = "keyveil";
 const STORE = "ledger";
 
 /** The browser's IndexedDB: shared by all tabs of one origin, kept across visits. */
@@ -15,16 +14,17 @@ export function indexedDBStorage() {
   let opened;
   const open = () =>
     (opened ??= new Promise((resolve, reject) => {
-      const request = indexedDB.open(NAME, 1);
+      const request = indexedDB.open("keyveil", 1);
       request.onupgradeneeded = () => request.result.createObjectStore(STORE);
       request.onsuccess = () => {
-        request.result.onversionchange = () => request.result.close();
-        request.result.onclose = () => (opened = undefined);
-        resolve(request.result);
+        const { result } = request;
+        result.onversionchange = () => result.close();
+        result.onclose = () => (opened = null);
+        resolve(result);
       };
       request.onerror = () => {
-        opened = undefined;
-        reject(new ClientError("this browser keeps no data for this page, so nothing is answered"));
+        opened = null;
+        reject(new ClientError("this browser keeps no data for this page"));
       };
     }));
 
@@ -34,30 +34,25 @@ export function indexedDBStorage() {
       const transaction = database.transaction(STORE, mode, { durability: "strict" });
       const store = transaction.objectStore(STORE);
       const request = store.get(STORE);
+      let document;
       let failure;
       request.onsuccess = () => {
         try {
-          const document = change(request.result ?? null);
+          document = change(request.result ?? null);
           if (mode === "readwrite") store.put(document, STORE);
         } catch (error) {
           failure = error;
           transaction.abort();
         }
       };
-      transaction.oncomplete = () => resolve();
+      transaction.oncomplete = () => resolve(document);
       transaction.onabort = () =>
-        reject(
-          failure ?? new ClientError("this browser could not store the ledger; nothing is answered"),
-        );
+        reject(failure ?? new ClientError("this browser could not store the ledger"));
     });
   };
 
   return {
-    async read() {
-      let found = null;
-      await transact("readonly", (document) => (found = document));
-      return found;
-    },
+    read: () => transact("readonly", (document) => document),
     update: (change) => transact("readwrite", change),
   };
 }
