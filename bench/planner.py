@@ -150,6 +150,7 @@ def summary(rows: list[ContestRow], name: str, epsilon: float, ours: bool) -> di
         if "pckv_ue" in competitors
         else float("nan"),
         "coverage": (auto.coverage_frequency, auto.coverage_mean),
+        "bounded": (auto.bounded_frequency, auto.bounded_mean),
     }
 
 
@@ -161,7 +162,10 @@ def lines_of(settings: list[dict[str, object]]) -> list[str]:
         "| --- | --: | --- | --: | --- | --: | --: | --: | --: | --: | --- | --- | --- |",
     ]
     for setting in settings:
-        cover = ", ".join("-" if c is None else f"{c:.1%}" for c in setting["coverage"])
+        cover = ", ".join(
+            "-" if c is None else f"{c:.1%}" + (f" ({b:.0%} bounded)" if b < 0.995 else "")
+            for c, b in zip(setting["coverage"], setting["bounded"], strict=True)
+        )
         lines.append(
             f"| {setting['population']} | {setting['epsilon']:g} | {setting['chosen']} "
             f"| {setting['auto']:.3f} | {setting['nearest']} | {setting['its']:.3f} "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import combinations
 
 import numpy as np
@@ -17,7 +17,7 @@ from keyveil.estimate.cap_correction import (
     holding_chances,
 )
 from keyveil.estimate.forecast.by_draws import forecast_by_draws
-from keyveil.estimate.forecast.cap_forecast import corrected_forecast, top_coverage
+from keyveil.estimate.forecast.cap_forecast import corrected_forecast, least_coverage
 from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.estimate.side import SizeAnswer, moments_with_side, side_information
 from keyveil.estimate.size_law import SizeLaw
@@ -118,7 +118,32 @@ def test_without_noise_the_corrected_bias_is_that_of_unusual_keys():
     off = np.abs(plain.bias[:, 0] / prior.frequency)
     assert off.min() > 0.3
     assert np.abs(corrected.noise.bias[:, 0] / prior.frequency).max() < 0.12
-    assert top_coverage(sized) >= 0.93 > top_coverage(plain)
+    assert least_coverage(sized) >= 0.93 > least_coverage(plain)
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("odd", ["frequency", "mean"])
+def test_with_a_table_the_least_covered_answer_of_all_keys_is_predicted(odd):
+    """The rarest key is held beside many others, or rated low there; the most held ones are usual."""
+    draw = np.random.default_rng(5)
+    records = []
+    for h in np.minimum(draw.geometric(0.5, 4000), KEYS - 1).tolist():
+        record = {str(k): 0.5 for k in draw.choice(KEYS - 1, h, replace=False)}
+        if (h >= 4) if odd == "frequency" else draw.random() < 0.15:
+            record[str(KEYS - 1)] = -0.9 if odd == "mean" and h >= 2 else 0.9
+        records.append(record)
+    population = Population(SCHEMA, People.of_records(SCHEMA, records))
+    prior = Prior.of_people(SCHEMA, population.people)
+    plan, people = plan_of("pckv_grr:length=1/size@0.1", 5), 200_000
+    predicted = forecast(plan, people, prior)
+    assert predicted.caps is not None
+    least = least_coverage(predicted)
+    assert least < 0.9
+    assert least_coverage(replace(predicted, caps=predicted.caps._replace(known=False))) > 0.94
+    counts = simulate_runs(plan, population, people, Coins.stated("odd cap"), 300)
+    band, truth = getattr(bands(plan, counts), odd), getattr(prior, odd)[-1]
+    covered = ((band.low[:, -1] <= truth) & (truth <= band.high[:, -1])).mean()
+    assert covered == pytest.approx(least, abs=0.1)
 
 
 def test_ends_stay_within_what_is_possible():

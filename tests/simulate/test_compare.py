@@ -28,6 +28,7 @@ from keyveil.plot.comparison_plots import all_series
 from keyveil.simulate.comparison import competitors_of
 from keyveil.simulate.comparison_table import cells, footnotes, headings, row_name, with_standard_error
 from keyveil.simulate.contest import all_competitors
+from keyveil.simulate.contest_row import measure_errors
 
 
 def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
@@ -75,11 +76,22 @@ def test_a_row_has_a_cell_for_each_heading():
 
 
 def test_coverage_says_how_many_intervals_were_bounded():
-    assert cells(row(bounded_mean=0.83), "squared")[-1] == "95.1%, 95.1% of 83%"
-    assert cells(row(bounded_mean=0.9999), "squared")[-1] == "95.1%, 95.1% of >99%"
+    assert cells(row(bounded_mean=0.83), "squared")[-1] == "95.1%, 95.1% (83% bounded)"
+    assert cells(row(bounded_mean=0.9999), "squared")[-1] == "95.1%, 95.1% (>99% bounded)"
     assert cells(row(coverage_mean=None, bounded_mean=0.0), "squared")[-1] == "95.1%, -"
     assert not any("bounded" in line for line in footnotes([row()]))
     assert any("bounded" in line for line in footnotes([row(), row(bounded_mean=0.83)]))
+    assert any("bounded" in line for line in footnotes([row(coverage_mean=1.0, bounded_mean=0.0)]))
+    assert not any("bounded" in line for line in footnotes([row(coverage_mean=None, bounded_mean=0.0)]))
+
+
+def test_an_unbounded_interval_covers_and_an_estimator_without_intervals_has_no_coverage():
+    truth, value = np.array([0.5, 0.5, 0.5, np.nan]), np.full((1, 4), 0.4)
+    low, high = np.array([[0.3, 0.6, -np.inf, 2.0]]), np.array([[0.7, 0.9, np.inf, 3.0]])
+    errors = measure_errors(value, low, high, truth, 0.0)
+    assert (errors.coverage, errors.bounded) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    none = np.full((1, 4), np.nan)
+    assert measure_errors(value, none, none, truth, 0.0).coverage is None
 
 
 def test_a_cap_that_leaves_keys_out_is_marked_and_told():

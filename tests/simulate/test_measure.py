@@ -152,7 +152,7 @@ def test_errors_and_their_standard_errors_by_hand():
     assert found.mse == pytest.approx(runs.mean())
     assert found.mse_se == pytest.approx(abs(runs[0] - runs[1]) / 2)
     assert found.mae == pytest.approx(np.abs(off).mean())
-    assert found.coverage == pytest.approx(1 / 2)  # of the two that are bounded
+    assert found.coverage == pytest.approx(2 / 3)  # of the three that claim an interval
     assert found.bounded == pytest.approx(2 / 4)
 
 

@@ -189,11 +189,16 @@ def _scaled(band: Band, share: CountedShare, level: float | None, low: float) ->
     )
 
 
+def unknown_shift(mean: Floats, share: CountedShare) -> Floats:
+    """The standard deviation of a mean around the mean of the values that count."""
+    return np.asarray(SHIFT * VALUES * np.sqrt(1.0 - mean**2) * share.holders / share.value)
+
+
 def _widened(band: Band, share: CountedShare, level: float | None) -> Band:
     """The band of a mean, with what the mean of the values that count does not tell."""
     known = np.isfinite(band.value)
     middle = np.clip(np.where(known, band.value, 0.0), -1.0, 1.0)
-    shift = SHIFT * VALUES * np.sqrt(1.0 - middle**2) * share.holders / share.value
+    shift = unknown_shift(middle, share)
     stderr = np.hypot(band.stderr, shift)
     if level is None:
         return Band(band.value, stderr, band.low, band.high)

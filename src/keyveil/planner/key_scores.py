@@ -12,7 +12,7 @@ from math import inf
 
 import numpy as np
 
-from ..estimate.forecast.cap_forecast import CorrectedForecast, corrected_forecast, top_coverage
+from ..estimate.forecast.cap_forecast import CorrectedForecast, corrected_forecast, least_coverage
 from ..estimate.forecast.key_forecast import forecast
 from ..estimate.forecast.pair_forecast import forecast_pairs
 from ..estimate.forecast.predicted_error import Errors, Forecast
@@ -79,8 +79,8 @@ class KeyScores:
 
     @cached_property
     def covered(self) -> float:
-        """The predicted coverage of the frequency that is covered least among the most held keys."""
-        return top_coverage(self.predicted, self._corrected)
+        """The predicted coverage of the answer that is covered least, see ``least_coverage``."""
+        return least_coverage(self.predicted, self._corrected)
 
     def _averaged(self, frequency: Floats, mean: Floats) -> Errors:
         return Errors(float(self.prior.weight @ frequency), float(self.prior.weight @ mean))

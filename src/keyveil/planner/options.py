@@ -42,8 +42,9 @@ SIZE_SHARE = "0.05"
 LEFT_OUT = 1e-6
 """The least share of held keys beyond a cap for which it pays to ask how many keys people hold."""
 COVERED = 0.94
-"""The least predicted coverage of each of the most held keys at a level of 95 %. Options that cover less
-are not taken. It is above the 93 % that answers should have, because predictions are not exact."""
+"""The least predicted coverage of each answer that ``least_coverage`` counts, at a level of 95 %.
+Options that cover less are not taken. It is above the 93 % that answers should have, because
+predictions are not exact."""
 MOST_PAIRED = 12
 """The largest cap for mechanisms that report pairs of held keys: 78 items per person."""
 MOST_TRIPLED = 24
@@ -86,7 +87,7 @@ class Option:
     people_factors: tuple[float, ...] = ()
     """If nothing was known: the factor of people under each belief."""
     covered: float = 1.0
-    """The predicted coverage of the frequency that is covered least among the most held keys."""
+    """The predicted coverage of the answer that is covered least, see ``least_coverage``."""
 
     @property
     def mechanism(self) -> str:

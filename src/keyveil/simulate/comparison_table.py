@@ -70,7 +70,7 @@ def with_standard_error(value: float | None, error: float | None) -> str:
 def _coverage(coverage: float | None, bounded: float | None) -> str:
     if coverage is None or bounded is None:
         return "-"
-    return f"{coverage:.1%}" + (f" of {_share(bounded)}" if bounded < 1 else "")
+    return f"{coverage:.1%}" + (f" ({_share(bounded)} bounded)" if bounded < 1 else "")
 
 
 def _small_share(share: float) -> str:
@@ -196,11 +196,12 @@ def _standard_errors(rows: Rows) -> str | None:
 
 
 def _unbounded(rows: Rows) -> str | None:
-    if not any((row[f"bounded_{of}"] or 1) < 1 for row in rows for of in STATISTICS):
+    claims = [(row[f"coverage_{of}"], row[f"bounded_{of}"]) for row in rows for of in STATISTICS]
+    if all(coverage is None or bounded == 1 for coverage, bounded in claims):
         return None
     return (
-        "Coverage is that of bounded intervals; 'of 83%' is their share, if not all are bounded. "
-        "An unbounded interval means that the data cannot tell."
+        "Coverage is that of all intervals; '(83% bounded)' says how many are bounded, if not all are. "
+        "An unbounded interval contains every value: the data cannot tell."
     )
 
 

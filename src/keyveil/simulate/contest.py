@@ -1,7 +1,7 @@
 """A contest: the errors of mechanisms on a population, measured by repeated simulation.
 
 Errors are on the [-1, 1] scale, of values that are clipped to their range, averaged over keys or
-queries. An unknown value counts as the middle of its range. Coverage is that of bounded intervals.
+queries. An unknown value counts as the middle of its range. An unbounded interval covers.
 """
 
 from __future__ import annotations

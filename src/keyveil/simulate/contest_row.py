@@ -38,7 +38,8 @@ class ContestRow:
     n: int
     repetitions: int
     coverage_frequency: float | None
-    """The share of bounded intervals that contain the truth; None if no interval is bounded."""
+    """The share of all intervals that contain the truth; None if the estimator claims no interval. An
+    unbounded interval contains it."""
     coverage_mean: float | None
     bounded_frequency: float | None
     """The share of intervals that are bounded. An unbounded interval says that the data cannot tell."""
@@ -126,7 +127,7 @@ def measure_errors(
     """Errors of values ``(repetitions, questions)`` and the coverage of their intervals.
 
     Values are clipped to [``least``, 1]. An unknown value counts as the middle of this range. Questions
-    whose truth is NaN are left out.
+    whose truth is NaN are left out. An unbounded interval covers; an interval of NaN is not counted.
     """
     known = np.isfinite(truth)
     if not known.any() or not len(value):
@@ -134,7 +135,7 @@ def measure_errors(
     value, low, high, true = value[:, known], low[:, known], high[:, known], truth[known]
     points = np.nan_to_num(value, nan=(least + 1) / 2, posinf=1.0, neginf=least)
     errors = np.clip(points, least, 1.0) - true
-    bounded = np.isfinite(low) & np.isfinite(high)
+    bounded, claimed = np.isfinite(low) & np.isfinite(high), ~np.isnan(low)
     inside = (low <= true + ROUNDING) & (true <= high + ROUNDING)
     squares, sizes = (errors**2).mean(axis=1), np.abs(errors).mean(axis=1)
     return MeasuredErrors(
@@ -142,7 +143,7 @@ def measure_errors(
         mse_se=standard_error(squares),
         mae=float(sizes.mean()),
         mae_se=standard_error(sizes),
-        coverage=float(inside[bounded].mean()) if bounded.any() else None,
+        coverage=float(inside[claimed].mean()) if claimed.any() else None,
         bounded=float(bounded.mean()),
         runs=squares,
     )

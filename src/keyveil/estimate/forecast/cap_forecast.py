@@ -11,7 +11,7 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...foundation.coins import Coins
 from ..answer import quantile
-from ..cap_correction import CapCorrection, CountedShare
+from ..cap_correction import CapCorrection, CountedShare, unknown_shift
 from ..side import SizeAnswer
 from ..size_law import SizeLaw
 from .normal_law import below
@@ -21,7 +21,7 @@ USUAL = 0.1
 """The expected standard deviation of a key's share that counts around the centre, in units of that over
 its holders. Intervals use ``cap_correction.SPREAD``, which is larger, for keys that are unusual."""
 MOST_HELD = 10
-"""The number of most held keys whose coverage is predicted."""
+"""The number of most held keys whose coverage is predicted, if no table tells what others are like."""
 
 
 class CorrectedForecast(NamedTuple):
@@ -33,6 +33,8 @@ class CorrectedForecast(NamedTuple):
     """The variance of each frequency from what is not known about the number of keys, ``(rows,)``."""
     claimed: Floats
     """The variance of each frequency that intervals are made for, ``(rows,)``."""
+    shift: Floats
+    """The standard deviation of each mean around that of the values that count, ``(rows,)``."""
 
     @property
     def whole(self) -> Forecast:
@@ -47,7 +49,8 @@ def corrected_forecast(forecast: Forecast) -> CorrectedForecast:
     """The forecast of a plan after correction; as it is if the plan does not ask for sizes."""
     claimed = forecast.covariance if forecast.claimed is None else forecast.claimed
     if forecast.caps is None:
-        return CorrectedForecast(forecast, np.zeros(len(forecast.bias)), claimed[:, 0, 0])
+        nothing = np.zeros(len(forecast.bias))
+        return CorrectedForecast(forecast, nothing, claimed[:, 0, 0], nothing)
     truth = forecast.truth
     expected = np.stack([truth.frequency, truth.frequency * truth.mean], axis=-1)
     kept = expected + forecast.bias
@@ -67,27 +70,50 @@ def corrected_forecast(forecast: Forecast) -> CorrectedForecast:
         noise,
         square * (usual + share.log_stderr**2),
         scale[:, 0] ** 2 * claimed[:, 0, 0] + square * share.variance,
+        unknown_shift(truth.mean, share),
     )
 
 
-def top_coverage(
+def least_coverage(
     forecast: Forecast, corrected: CorrectedForecast | None = None, level: float = 0.95
 ) -> float:
-    """The predicted coverage of the frequency that is covered least among the most held keys.
+    """The predicted coverage of the answer that is covered least.
 
-    Errors are normal around the bias that a cap leaves. Intervals are as wide as they claim.
-    ``corrected`` is ``corrected_forecast`` of the same, if it is known already.
+    Answers are the frequencies of the most held keys. If answers are corrected for a cap and a table
+    tells what each key's holders are like, they are the frequencies and means of all keys. Errors are
+    normal around the bias that a cap leaves. Intervals are as wide as they claim. ``corrected`` is
+    ``corrected_forecast`` of the same, if it is known already.
     """
     if np.isnan(forecast.bias[:, 0]).all():
         return level
     corrected = corrected or corrected_forecast(forecast)
     bias = forecast.left_out[:, 0] if forecast.caps is None else corrected.noise.bias[:, 0]
     stderr = np.sqrt(np.maximum(corrected.whole.covariance[:, 0, 0], 1e-300))
-    reach = quantile(level) * np.sqrt(np.maximum(corrected.claimed, 1e-300))
-    covered = below((reach - bias) / stderr) - below((-reach - bias) / stderr)
+    covered = _covered(bias, stderr, corrected.claimed, level)
+    if forecast.caps is not None and forecast.caps.known:
+        return float(np.nanmin([covered, _means_covered(corrected, level)]))
     order = np.argsort(-forecast.truth.frequency, kind="stable")
     before = np.cumsum(forecast.truth.count[order]) - forecast.truth.count[order]
     return float(np.nanmin(covered[order[before < MOST_HELD]]))
+
+
+def _means_covered(corrected: CorrectedForecast, level: float) -> Floats:
+    """The predicted coverage of the mean of each row; NaN if no one holds it."""
+    truth, noise = corrected.noise.truth, corrected.noise
+    frequency = truth.frequency + noise.bias[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = (truth.frequency * truth.mean + noise.bias[:, 1]) / frequency
+        turn = np.stack([-mean, np.ones_like(mean)], axis=-1) / frequency[:, None]
+        variance = np.einsum("ri,rij,rj->r", turn, noise.covariance, turn)
+        held = truth.frequency > 0
+        bias, variance = np.where(held, mean - truth.mean, np.nan), np.maximum(variance, 1e-300)
+    return _covered(bias, np.sqrt(variance), variance + corrected.shift**2, level)
+
+
+def _covered(bias: Floats, stderr: Floats, claimed: Floats, level: float) -> Floats:
+    """How often an interval for errors of variance ``claimed`` covers, if errors are these."""
+    reach = quantile(level) * np.sqrt(np.maximum(claimed, 1e-300))
+    return np.asarray(below((reach - bias) / stderr) - below((-reach - bias) / stderr))
 
 
 class _ShareQuestion:
