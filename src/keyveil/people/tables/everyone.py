@@ -29,11 +29,10 @@ def with_everyone(people: People, everyone: Any) -> People:
             raise TableError(NO_PEOPLE)
         return people
     if isinstance(everyone, Real) and not isinstance(everyone, bool) and float(everyone).is_integer():
-        missing = int(everyone) - len(people)
+        number = int(float(everyone))
+        missing = number - len(people)
         if missing < 0:
-            raise TableError(
-                f"everyone is {int(everyone):,}, but the table names {len(people):,} people"
-            )
+            raise TableError(f"everyone is {number:,}, but the table names {len(people):,} people")
         return _joined(people, address([f"\0without rows {number}" for number in range(missing)]))
     addresses = _addresses(everyone)
     known, named = _one_each(people.addresses), _one_each(addresses)
