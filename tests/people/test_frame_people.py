@@ -81,7 +81,8 @@ def test_coins_are_secure_unless_stated(monkeypatch):
 
 def test_a_wide_frame_has_a_column_for_each_key():
     rows = {"user": ["a", "b", "c"], "Alien": [5.0, None, 4.0], "Cats": [None, None, 1.0]}
-    for wide in (pd.DataFrame(rows), pl.DataFrame(rows), pa.table(rows)):
+    named = pd.DataFrame(rows).set_index("user")
+    for wide in (pd.DataFrame(rows), named, pl.DataFrame(rows), pl.LazyFrame(rows), pa.table(rows)):
         schema = kv.Schema.from_frame(wide, person="user", wide=True)
         assert schema.keys == ("Alien", "Cats")
         people = kv.People.from_frame(wide, schema, everyone="frame")
@@ -89,10 +90,50 @@ def test_a_wide_frame_has_a_column_for_each_key():
         assert kv.Schema.from_frame(wide, person="user", wide=True, top=1).keys == ("Alien",)
 
 
+def test_the_index_of_a_wide_frame_is_never_a_key():
+    """A pivot table has the people in its index, and keys of any type as columns."""
+    long = pd.DataFrame({"user": [70, 70, 80], "film": [7, 8.5, 7], "stars": [1.0, 2, 5]})
+    wide = long.pivot(index="user", columns="film", values="stars")
+    for frame, person in ((wide, None), (wide, "user"), (wide.reset_index(), "user")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            schema = kv.Schema.from_frame(frame, person, wide=True)
+            people = kv.People.from_frame(frame, schema, everyone="frame")
+        assert schema == kv.Schema.of(["7", "8.5"], 1.0, 5.0)
+        assert records(people, schema) == [{"7": 1, "8.5": 2}, {"7": 5}]
+    with pytest.raises(kv.TableError, match=r"did you mean 'user'.*person=None if rows name no one"):
+        kv.Schema.from_frame(wide.reset_index(), "usr", wide=True)
+    narrow = kv.Schema.of(["7", "8.5"], 1.0, 4.0)
+    with pytest.warns(kv.PeopleWarning, match="1 value lies outside the range"):
+        kv.People.from_frame(wide, narrow, person="user", wide=True, everyone="frame")
+
+
+def test_a_wide_frame_may_say_who_holds_a_key_by_true_and_false():
+    held = {"Tea": [True, False, True], "Milk": [True, None, False]}
+    for frame in (pd.DataFrame(held, dtype="boolean"), pl.DataFrame(held), pa.table(held)):
+        schema = kv.Schema.from_frame(frame, None, value=None, wide=True)
+        assert schema.keys == ("Tea", "Milk")
+        people = kv.People.from_frame(frame, schema, everyone="frame")
+        assert [set(record) for record in records(people, schema)] == [{"Tea", "Milk"}, set(), {"Tea"}]
+        assert kv.Plan.of(schema, "rr", 2).collect(frame, everyone=9).reports == 9
+        with pytest.raises(kv.TableError, match="pass value=None if the values"):
+            kv.Schema.from_frame(frame, None, wide=True)
+    with pytest.raises(kv.TableError, match="holds 0 and 1; if 0 means not held"):
+        kv.Schema.from_frame(pd.DataFrame({"Tea": [0, 1]}), None, value=None, wide=True)
+
+
 @pytest.mark.parametrize(
     ("keys", "names"),
     [
         ([7, 8, 7], ("7", "8")),
+        ([7.5, 8.0, 7.5], ("7.5", "8")),
+        (np.array([0.1, 2, 0.1], np.float32), ("0.1", "2")),
+        ([True, False, True], ("True", "False")),
+        (pl.Series([True, False, True]), ("True", "False")),
+        (pl.Series([0.5, 2.0, 0.5]), ("0.5", "2")),
+        (pd.PeriodIndex(["2024-05", "2024-06", "2024-05"], freq="M"), ("2024-05", "2024-06")),
+        (pd.cut(pd.Series([1, 5, 1]), [0, 2, 9]), ("(0, 2]", "(2, 9]")),
+        ([("a", "b"), ("a", "c"), ("a", "b")], ("('a', 'b')", "('a', 'c')")),
         (np.array([7, 8, 7], np.int16), ("7", "8")),
         ([7.0, 8.0, 7.0], ("7", "8")),
         (pd.Categorical([7, 8, 7]), ("7", "8")),
@@ -103,7 +144,8 @@ def test_a_wide_frame_has_a_column_for_each_key():
     ids=lambda value: str(value)[:20],
 )
 def test_a_key_is_any_value_with_a_name(keys, names):
-    frame = pd.DataFrame({"person": [1, 1, 2], "key": pd.Series(keys), "value": [1, 2, 3]})
+    kind, column = (pl, keys) if isinstance(keys, pl.Series) else (pd, pd.Series(keys))
+    frame = kind.DataFrame({"person": [1, 1, 2], "key": column, "value": [1, 2, 3]})
     schema = kv.Schema.from_frame(frame)
     assert schema.keys == names
     assert records(kv.People.from_frame(frame, schema, everyone="frame"), schema)[1] == {names[0]: 3}
@@ -128,7 +170,8 @@ def test_names_of_keys():
         dt.datetime(2024, 5, 1, 12): "2024-05-01T12:00:00",
     }
     assert {key_name(key) for key in known} == set(known.values())
-    assert [key_name(key) for key in (None, float("nan"), object(), [1])] == [None] * 4
+    nameless = (None, float("nan"), np.float32("nan"), object(), [1])
+    assert [key_name(key) for key in nameless] == [None] * len(nameless)
 
 
 class Size(enum.Enum):
@@ -219,6 +262,7 @@ def test_without_everyone_a_line_says_how_many_hold_none_of_the_keys():
         pa.array([1, 2, 3, 4, 9]),
         [1.0, 2.0, 3.0, 4.0, 9.0],
         5,
+        5.0,
         np.int64(5),
     ],
     ids=lambda value: type(value).__name__,
@@ -245,8 +289,10 @@ def test_who_has_no_row_reports_as_one_who_holds_nothing():
         (["1", "2", "3", "4"], "4 of the 4 people of the table are not in everyone"),
         ([1, 2, 3], "1 of the 4 people"),
         (3, "everyone is 3, but the table names 4 people"),
-        ("everybody", "a collection of names, a number, or 'frame'"),
+        ("everybody", "a collection of names, a whole number, or 'frame'"),
         (2.5, "a collection of names"),
+        ([1, 2, 3, 4, None], "everyone has an empty name"),
+        (LONG[["user"]], r"everyone is a frame; pass its column of names"),
     ],
 )
 def test_everyone_that_cannot_be_is_refused(everyone, message):
@@ -291,6 +337,12 @@ def test_a_range_in_single_precision_is_written_in_few_digits_and_holds_every_va
             r"'flim' is not in the table; did you mean 'film'\?",
         ),
         (lambda: kv.Schema.from_frame(LONG, **NAMES, top=0), "top is the number of keys"),
+        (lambda: kv.Schema.from_frame(LONG.iloc[1:]), r"it has: user, film, stars \(person="),
+        (lambda: kv.Schema.from_frame(LONG, "user", "stars", "film"), "'film' holds text; values must"),
+        (
+            lambda: kv.Schema.from_frame(LONG.assign(film=[["a"]] * 7), **NAMES),
+            "'film' holds lists or objects; a key is text",
+        ),
         (
             lambda: kv.Schema.from_frame(LONG.assign(stars=1), **NAMES),
             "all values of the frame are equal",

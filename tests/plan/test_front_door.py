@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import inf, nan
 
 import numpy as np
@@ -83,6 +84,47 @@ def test_keys_are_found_by_their_name():
         answers.to_frame("panda")
 
 
+@pytest.mark.parametrize(
+    ("mistake", "error", "words"),
+    [
+        (lambda: kv.Schema.of("Fries", 1, 5), kv.SchemaError, "keys are a list of names, also for one"),
+        (lambda: kv.Plan.of(PLAN.schema, "auto", 2), kv.PlanError, "Plan.choose takes the best one"),
+        (lambda: PLAN.collect(RECORDS, 42), kv.CoinsError, "made by Coins.secure"),
+        (lambda: TALLY.query(), kv.QueryError, "give a query, like"),
+        (lambda: TALLY.query(3), kv.QueryError, "a query is text, like"),
+        (
+            lambda: TALLY.query("mean(Pepsi | Fries)"),
+            kv.PlanError,
+            'in Python Plan.choose.*"conditional"',
+        ),
+        (lambda: TALLY.cube("Fries"), kv.QueryError, "give a list of keys"),
+        (lambda: TALLY.estimate(level="0.9"), kv.PlanError, "a level lies between 0 and 1"),
+        (lambda: kv.estimate(TALLY, PLAN), kv.PlanError, "a plan and a tally of it"),
+        (lambda: TALLY.estimate()[1:], kv.UnknownKeyError, "answers are found by key"),
+        (lambda: TALLY.estimate().plot("mean"), kv.TableError, "ax is the axes of matplotlib"),
+        (lambda: kv.Query("lfit", "a"), kv.QueryError, "did you mean lift"),
+        (lambda: kv.learn.DecisionTree("7", "two").fit(TALLY), kv.KeyveilError, "max_depth is a whole"),
+        (lambda: kv.Scheme, AttributeError, "did you mean 'Schema'"),
+    ],
+)
+def test_a_mistake_gets_one_line_that_says_what_would_be_right(mistake, error, words):
+    with pytest.raises(error, match=words) as caught:
+        mistake()
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_shown_of_an_object_is_short_and_no_secret():
+    shown = [
+        (kv.Coins.secure(), r"Coins\(secure\)"),
+        (kv.Coins.stated(np.int64(7)), r"Coins\(fixed key\)"),
+        (PLAN.privatise(RECORDS[:3], COINS), rf"Reports\(3 of plan {PLAN.hash[:12]}\)"),
+        (kv.Prior.of(PLAN.schema, held=2), r"Prior\(3 keys, 2 held on average, .*\)"),
+        (TALLY.estimate()["Pepsi"], r"KeyAnswer\('Pepsi', frequency 0\.\d+ \[.*\], mean .*\)"),
+    ]
+    for thing, words in shown:
+        assert re.fullmatch(words, repr(thing)), repr(thing)
+
+
 def test_an_estimate_is_a_number_with_an_interval():
     estimate = kv.Estimate(0.61, 0.01, 0.59, 0.63, 9)
     assert float(estimate) == 0.61
@@ -160,3 +202,41 @@ def test_pictures_stay_within_what_is_possible_and_leave_the_backend():
     assert pairs.plot(kind="mean").images[0].get_clim() == (1, 5)
     assert matplotlib.get_backend() == "svg"
     pyplot.close("all")
+
+
+LONG_NAMES = [f"A rather long name of a key, number {number} of many" for number in range(3)]
+
+
+def test_words_of_pictures_are_whole_and_apart():
+    """A heading is above its legend in tall pictures, too, and no title or query is cut off."""
+    from matplotlib import pyplot
+
+    many = kv.Tally(kv.Plan.of(kv.Schema.of(70, 1, 5), "kvue", 2)).estimate().plot().figure
+    few = kv.Plan.of(kv.Schema.of(LONG_NAMES, 1, 5), "pairs", 4)
+    tally = few.collect([{LONG_NAMES[0]: 2}] * 90, COINS)
+    query = f'lift("{LONG_NAMES[0]}" | "{LONG_NAMES[1]}")'
+    asked = tally.query(query).plot()
+    matrices = [tally.conditionals().plot(kind=kind) for kind in ("frequency", "mean", "lift")]
+    many.canvas.draw()
+    heading, legend = many._suptitle.get_window_extent(), many.legends[0].get_window_extent()
+    assert legend.y1 <= heading.y0 + 1
+    assert max(panel.get_window_extent().y1 for panel in many.axes) <= legend.y0 + 1
+    (label,) = [tick.get_text() for tick in asked.get_yticklabels()]
+    assert label.split() == query.split()
+    for panel in matrices:
+        panel.figure.canvas.draw()
+        shown = panel._left_title.get_window_extent()
+        assert 0 <= shown.x0 < shown.x1 <= panel.figure.bbox.x1
+    names = {tick.get_text() for tick in matrices[0].get_yticklabels()}
+    assert len(names) == len(LONG_NAMES), "shortened names stay apart"
+    pyplot.close("all")
+
+
+def test_a_notebook_shows_few_rows_of_many():
+    rules = kv.learn.Rules()
+    assert repr(rules) == "no rule is above noise"
+    assert "no rule" in rules._repr_html_()
+    plan = kv.Plan.of(kv.Schema.of(20, 1, 5), "pairs", 4)
+    html = plan.collect(RECORDS[2:3] * 4000, COINS).bayes("0")._repr_html_()
+    assert html.count("<tr>") == 21
+    assert "and 37 more rows" in html

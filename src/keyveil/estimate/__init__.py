@@ -99,6 +99,8 @@ def estimate(
     """
     from .projection import STEPS, within_range
 
+    if not hasattr(tally, "belongs_to"):
+        raise PlanError("estimate takes a plan and a tally of it; tally.estimate() is the short way")
     tally.belongs_to(plan)
     answers = estimator_named(plan, estimator)(plan, tally, level)
     for step in after:

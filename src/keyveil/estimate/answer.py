@@ -7,12 +7,13 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isfinite, isnan, nan
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..foundation.arrays import Floats, Integers
-from ..foundation.errors import PlanError
+from ..foundation.errors import PlanError, UnknownKeyError
 from ..foundation.key_names import key_name
 from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.schema import unknown_key
@@ -94,7 +95,7 @@ class Estimate:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KeyAnswer(ShownResult):
     """The estimates for one key; None for what the mechanism cannot answer."""
 
@@ -122,7 +123,18 @@ class KeyAnswer(ShownResult):
 
     def plot(self, ax: Axes | None = None, of: str | None = None) -> Axes:
         """The answer and its intervals; see ``Answers.plot``."""
-        return Answers((self,), self.key, "", 0.95).plot(ax, of)
+        from ..plot.answer_plots import plot_answers
+
+        heading = "Its share of people, and how they value it"
+        one = Answers((self,), self.key, "", 0.95)
+        return plot_answers(
+            one, ax=ax, of=of, title=f"{self.key}\n{heading}" if of is None else self.key
+        )
+
+    def __repr__(self) -> str:
+        parts = {"frequency": self.frequency, "mean": self.mean, "mass": self.mass}
+        known = "".join(f", {name} {part}" for name, part in parts.items() if part is not None)
+        return f"KeyAnswer({self.key!r}{known})"
 
     def document(self) -> dict[str, Any]:
         """The answer as a JSON object."""
@@ -160,6 +172,8 @@ class Answers(ShownResult):
     def __getitem__(self, key: Hashable) -> KeyAnswer:
         name = key_name(key)
         if name is None or name not in self._by_name:
+            if isinstance(key, int | slice):
+                raise UnknownKeyError("answers are found by key; list(answers) has them in order")
             raise unknown_key(key, self._by_name)
         return self._by_name[name]
 
@@ -212,7 +226,9 @@ class Answers(ShownResult):
 
 def quantile(level: float) -> float:
     """Half the width of a normal interval at a level, in standard errors."""
-    if not 1e-9 <= level <= 1 - 1e-9:  # closer to an end a double cannot hold the result
+    if (
+        not isinstance(level, Real) or not 1e-9 <= level <= 1 - 1e-9
+    ):  # closer to an end a double cannot hold the result
         raise PlanError("a level lies between 0 and 1, like 0.95")
     from statistics import NormalDist  # an import of the package does not need it
 

@@ -24,6 +24,7 @@ import os
 from collections.abc import Callable, Iterable
 from functools import cache
 from hashlib import blake2b, sha256
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -109,6 +110,9 @@ class Coins:
             raise CoinsError("the key of coins has 32 bytes; use Coins.secure() or Coins.stated()")
         self._key = key
 
+    def __repr__(self) -> str:
+        return "Coins(secure)" if self.secure_source else "Coins(fixed key)"
+
     @staticmethod
     def secure() -> Coins:
         """Coins keyed by the operating system, for everything that protects a person."""
@@ -126,8 +130,8 @@ class Coins:
     @staticmethod
     def stated(key: str | int | bytes) -> Coins:
         """Coins that repeat, for tests and experiments only; a client refuses them."""
-        if isinstance(key, int):
-            key = str(key)
+        if isinstance(key, int | Integral):
+            key = str(int(key))
         if isinstance(key, str):
             key = key.encode()
         return Coins(sha256(b"keyveil stated coins\0" + key).digest())

@@ -75,6 +75,13 @@ class FinishedError(KeyveilError, RuntimeError):
     exit_code = 3
 
 
+def choices(name: object, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name: the nearest known one, and all of them."""
+    names = list(known)
+    near = nearest(str(name), names)
+    return ("" if near is None else f"did you mean {near}? ") + f"known: {', '.join(names)}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a misspelt one is nearest to, whatever its case; None if none is near."""
     from difflib import get_close_matches  # only a misspelt name needs it

@@ -16,7 +16,7 @@ def key_name(key: Any) -> str | None:
     """
     if isinstance(key, str):
         return key.name if isinstance(key, Enum) else str(key)
-    if key is None or (isinstance(key, float) and key != key):
+    if key is None or (isinstance(key, Real) and key != key):
         return None
     if isinstance(key, Enum):
         return key.name

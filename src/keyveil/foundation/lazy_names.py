@@ -23,7 +23,9 @@ def loaded_later(
 
     def get(name: str) -> Any:
         if name not in places and name not in whole:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            near = None if name.startswith("_") else _nearest(name, [*places, *whole])
+            hint = "" if near is None else f"; did you mean {near!r}?"
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         place, _, other = places.get(name, whole.get(name, "")).partition(":")
         module = import_module(f"{below or package}.{place}")
         value = module if name in whole else getattr(module, other or name)
@@ -31,3 +33,9 @@ def loaded_later(
         return value
 
     return get
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    from .errors import nearest
+
+    return nearest(name, known)

@@ -72,6 +72,10 @@ class Prior:
     )
     """Results that were computed before, by the method and its arguments."""
 
+    def __repr__(self) -> str:
+        held = float(self.sizes @ np.arange(len(self.sizes)))
+        return f"Prior({self.count.sum():.0f} keys, {held:.3g} held on average, {self.source})"
+
     def __post_init__(self) -> None:
         if not len(self.count) == len(self.frequency) == len(self.values):
             raise PlanError("a prior has a count, a frequency and values for each representative key")

@@ -83,6 +83,8 @@ class Schema:
 
         A key that is no text, such as a whole number, is named by its text: 7 is "7".
         """
+        if isinstance(keys, str | bytes):
+            raise SchemaError("keys are a list of names, also for one key, or a number of keys")
         listed: Iterable[Any] = range(int(keys)) if isinstance(keys, Integral) else keys  # type: ignore[assignment]
         names = tuple(map(name_of, listed))
         shared = (decimal(low, "low"), decimal(high, "high"))

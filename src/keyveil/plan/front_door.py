@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from ..foundation.errors import PlanError
+from ..foundation.errors import PlanError, QueryError
 from ..foundation.key_names import key_name
 from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.schema import Schema
@@ -152,6 +152,8 @@ class TallyDoor(ShownResult):
         level: float = 0.95,
     ) -> QueryAnswer | QueryResults:
         """The answer to a query like ``mean(Pepsi | Hamburger, !Fries)``; to several or a list, all."""
+        if not queries:
+            raise QueryError('give a query, like "mean(Pepsi | Hamburger)"')
         if len(queries) == 1 and isinstance(queries[0], list | tuple):
             return self.conditionals(estimator, level=level).answers(queries[0])
         answers = self.conditionals(estimator, level=level).answers(cast("Any", queries))
@@ -163,7 +165,7 @@ class TallyDoor(ShownResult):
         """Which keys go together, with a bound on false discoveries; options of ``learn.rules``."""
         from ..estimate.learn import rules
 
-        names = None if keys is None else [_name(key) for key in keys]
+        names = None if keys is None else _names(keys)
         return rules(self.conditionals(level=level), keys=names, **options)
 
     def tree(self, target: Hashable, *, level: float = 0.95, **options: Any) -> DecisionTree:
@@ -188,7 +190,7 @@ class TallyDoor(ShownResult):
         """Shares of people by the states of a few keys; with ``people``, their numbers, too."""
         from ..estimate.learn import Cube
 
-        return Cube(self.conditionals(level=level), [_name(key) for key in keys], people)
+        return Cube(self.conditionals(level=level), _names(keys), people)
 
     def columns(self) -> dict[str, list[Any]]:
         """The count of every cell, with the keys that it speaks of."""
@@ -205,6 +207,13 @@ class TallyDoor(ShownResult):
     def plot(self, ax: Axes | None = None) -> Axes:
         """The answers, with their intervals."""
         return self.estimate().plot(ax)
+
+
+def _names(keys: Iterable[Hashable]) -> list[str]:
+    """The names of several keys."""
+    if isinstance(keys, str):
+        raise QueryError("give a list of keys, also for one key")
+    return [_name(key) for key in keys]
 
 
 def _name(key: Hashable) -> str:

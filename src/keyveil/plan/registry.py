@@ -10,7 +10,7 @@ from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from typing import Generic, TypeVar
 
-from ..foundation.errors import PlanError, nearest
+from ..foundation.errors import PlanError, choices
 from .encoding import Encoding
 from .recipe import Recipe
 
@@ -64,10 +64,8 @@ ENCODINGS: MutableMapping[str, Encoding] = _Registry("keyveil.mechanisms.encodin
 def mechanism_named(name: str, *also: str) -> Recipe:
     """The mechanism of that name, or an error that lists them all and the names in ``also``."""
     if name not in REGISTRY:
-        known = [*REGISTRY, *also]
-        near = nearest(str(name), known)
-        hint = "" if near is None else f"did you mean {near}? "
-        raise PlanError(f"unknown mechanism {name!r}; {hint}known: {', '.join(known)}")
+        hint = "Plan.choose takes the best one; " if name == "auto" else ""
+        raise PlanError(f"unknown mechanism {name!r}; {hint}{choices(name, [*REGISTRY, *also])}")
     return REGISTRY[name]
 
 

@@ -63,6 +63,9 @@ class Reports:
     views: Integers | None = None
     bits: Bits | None = None
 
+    def __repr__(self) -> str:
+        return f"Reports({len(self):,} of plan {self.plan[:12]})"
+
     def __len__(self) -> int:
         if self.codes is not None:
             return len(self.codes)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
 from ..foundation.errors import QueryError
 from .interval_plots import draw_intervals
-from .style import GREY, Axes, grid_of, put_away, put_away_with, short
+from .style import GREY, Axes, given_axes, grid_of, put_away, short
 
 MOST_ROWS = 60
 """Number of keys in a picture; more are not legible."""
@@ -26,6 +27,8 @@ TITLES = {
     "mean": "How people value each key that they have",
     "mass": "Frequency times mean of each key",
 }
+MOST_LETTERS = 40
+"""Characters in a line of a query."""
 MATRIX_WORDS = {
     "frequency": "Share of people with the row's key,\namong people with the column's",
     "mean": "Mean value of the row's key,\namong people with both keys",
@@ -52,21 +55,28 @@ def plot_answers(
     if len(shown) < len(answers):
         heading += f" (first {len(shown)} of {len(answers)} keys)"
     if ax is not None:
-        _panel(ax, parts[0], shown, answers.value_range, truth)
+        _panel(given_axes(ax), parts[0], shown, answers.value_range, truth)
         ax.set_title(heading, loc="left", fontsize=11)
         return ax
-    height = 1.7 + 0.28 * max(len(shown), 3)
+    height = 1.55 + 0.28 * max(len(shown), 3)
     figure, panels = grid_of(path, len(parts), 1.5 + 4.2 * len(parts), height, sharey=True)
     for panel, part in zip(panels[0], parts, strict=True):
         _panel(panel, part, shown, answers.value_range, truth)
-    heading_end = put_away_with(figure, None, heading, 0, 1 - 0.55 / height)
+    _head(figure, heading, height)
+    return put_away(figure, path)
+
+
+def _head(figure: Any, heading: str, height: float) -> None:
+    """A heading above a legend of all panels, each in as many inches as it takes."""
+    lines = 0.12 + 0.185 * (heading.count("\n") + 1)
+    title = figure.suptitle(heading, x=0.01, y=1 - 0.1 / height, ha="left", va="top", fontsize=11)
+    title.set_in_layout(False)
     handles: dict[str, Any] = {}
     for panel in figure.axes:
         handles |= dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
-    top = 1 - 0.5 / height
-    place = {"loc": "upper left", "bbox_to_anchor": (0.005, top), "ncols": 5}
+    place = {"loc": "upper left", "bbox_to_anchor": (0.005, 1 - lines / height), "ncols": 5}
     figure.legend(list(handles.values()), list(handles), **place, frameon=False, fontsize=9)
-    return heading_end if path is None else put_away(figure, path)
+    figure.tight_layout(rect=(0, 0, 1, 1 - (lines + 0.3) / height))
 
 
 def _panel(
@@ -92,23 +102,34 @@ def plot_queries(
     kinds = list(dict.fromkeys(answer.query.kind for answer in answers))
     groups = {kind: [a for a in answers if a.query.kind == kind] for kind in kinds}
     if ax is not None:
-        _queries(ax, kinds[0], groups[kinds[0]], possible)
+        _queries(given_axes(ax), kinds[0], groups[kinds[0]], possible)
         return ax
-    height = 0.6 + sum(0.75 + 0.3 * len(group) for group in groups.values())
-    ratios = [0.75 + 0.3 * len(group) for group in groups.values()]
-    figure, panels = grid_of(None, 1, 8.0, height, len(kinds), height_ratios=ratios)
+    lines = {kind: sum(_wrapped(a).count("\n") + 1 for a in group) for kind, group in groups.items()}
+    ratios = [0.75 + 0.27 * lines[kind] for kind in kinds]
+    height = 0.75 + sum(ratios)
+    figure, panels = grid_of(None, 1, 8.5, height, len(kinds), height_ratios=ratios)
     for panel, kind in zip(panels[:, 0], kinds, strict=True):
         _queries(panel, kind, groups[kind], possible)
-    figure.tight_layout()
+    _head(figure, "Answers to queries" if len(answers) > 1 else "The answer to a query", height)
     return figure.axes[0]
+
+
+def _wrapped(answer: Any) -> str:
+    """A query in lines that fit next to a row: what is asked, and each condition."""
+    text = str(answer.query)
+    asked, bar, given = text.partition(" | ")
+    if len(text) <= MOST_LETTERS:
+        return text
+    return "\n".join([*wrap(asked, MOST_LETTERS), *wrap(f"| {given}" if bar else "", MOST_LETTERS)])
 
 
 def _queries(
     panel: Axes, kind: str, answers: Sequence[Any], possible: Mapping[str, tuple[float, float]]
 ) -> None:
     raw = [answer.raw for answer in answers]
-    labels = [str(answer.query) for answer in answers]
+    labels = [_wrapped(answer) for answer in answers]
     draw_intervals(panel, labels, [a.estimate for a in answers], possible[kind], None, raw, whole=True)
+    panel.set_yticks(panel.get_yticks(), labels)
     words = {"frequency": "share of people", "lift": "lift; 1 is no relation"}
     panel.set_xlabel(words.get(kind, "mean value"))
     if kind == "lift":
@@ -142,7 +163,7 @@ def plot_matrix(
     if ax is None:
         figure, ((panel,),) = grid_of(path, 1, inches + 1.0, inches)
     else:
-        figure, panel = ax.figure, ax
+        figure, panel = given_axes(ax).figure, ax
     panel.set_facecolor("#dddddd")
     image = panel.imshow(values, interpolation="nearest", **_colours(kind, values, ends))
     hatched = _hatch(panel, image, known)
@@ -151,20 +172,26 @@ def plot_matrix(
         panel.text(
             j, i, _cell(cell), ha="center", va="center", fontsize=7, color=_ink(image, values[i, j])
         )
-    ticks = np.arange(0, size, max(1, size // 40))
+    ticks = np.arange(0, size, -(-size // 50))
     names = [short(keys[i]) for i in ticks]
-    panel.set_xticks(ticks, names, rotation=45, ha="right", rotation_mode="anchor", fontsize=8)
+    turn = {"rotation": 45 if size <= 40 else 90, "ha": "right", "rotation_mode": "anchor"}
+    panel.set_xticks(ticks, names, va="center" if size > 40 else "top", **turn, fontsize=8)
     panel.set_yticks(ticks, names, fontsize=8)
     panel.tick_params(length=0)
     panel.set_xlabel("among people who have", fontsize=9)
     lines = [MATRIX_WORDS[kind], getattr(matrix, "origin", "")]
     if size <= numbers:
         lines.append(f"±: half the {getattr(matrix, 'level', 0.95):.0%} interval")
-    panel.set_title("\n".join(filter(None, [*lines, hatched])), loc="left", fontsize=9)
+    unknown = size * (size - 1) > np.isfinite(values).sum()
+    grey = "grey: the reports do not bound the answer" if unknown else ""
+    title = panel.set_title("\n".join(filter(None, [*lines, hatched, grey])), loc="left", fontsize=9)
     figure.colorbar(image, ax=panel, fraction=0.046, pad=0.03)
     if ax is not None:
         return panel
     figure.tight_layout()
+    panel.apply_aspect()
+    place = panel.get_position()
+    title.set_x((0.01 - place.x0) / place.width)  # from the left edge of the picture, so it is whole
     return put_away(figure, path)
 
 

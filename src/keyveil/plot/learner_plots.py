@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from math import isfinite
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
 from .graph_places import forest_places
-from .style import BLUE, GREY, ORANGE, Axes, check_picture, lightly, plain_ticks, save_figure, short
+from .style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Axes,
+    check_picture,
+    given_axes,
+    lightly,
+    plain_ticks,
+    save_figure,
+    short,
+)
 
 Learned = Any
 """What is drawn: rules, a tree, naive Bayes, a Chow-Liu tree or a cube. Rooms below make them."""
@@ -33,7 +45,7 @@ def picture_size(learned: Any) -> tuple[float, float]:
     if name == "Rules":
         return 8.0, 1.3 + 0.3 * max(min(len(learned), MOST_ROWS), 3)
     if name == "NaiveBayes":
-        return 8.0, 1.3 + 0.3 * max(min(learned.n_features_in_, MOST_ROWS), 3)
+        return 9.0, 1.3 + 0.3 * max(min(learned.n_features_in_, MOST_ROWS), 3)
     if name == "DecisionTree":
         leaves = len(list(learned.root_.leaves()))
         return max(5.0, 2.1 * leaves), 1.6 + 1.4 * _depth(learned.root_)
@@ -49,7 +61,7 @@ def picture_size(learned: Any) -> tuple[float, float]:
 def _axes(ax: Axes | None, learned: Any) -> Any:
     """The axes that were given, or those of a new figure of pyplot; the backend stays as it is."""
     if ax is not None:
-        return ax
+        return given_axes(ax)
     from matplotlib import pyplot
 
     return pyplot.subplots(figsize=picture_size(learned), layout="constrained")[1]
@@ -168,13 +180,14 @@ def draw_bayes(bayes: Learned, ax: Axes | None = None) -> Axes:
     """For every key, how much each of its states changes the odds of the target's last class."""
     ax = _axes(ax, bayes)
     names = bayes.released_.names
-    keys = [key for key in bayes.by_strength() if key != bayes._classes.place][:MOST_ROWS]
+    others = [key for key in bayes.by_strength() if key != bayes._classes.place]
+    keys = others[:MOST_ROWS]
     rows = np.arange(len(keys))[::-1]
     votes = bayes.votes_[keys]
     # Odds of the last class against all others, whose factor follows from the prior.
     prior = bayes.class_prior_
-    others = (votes[:, :, :-1] @ prior[:-1]) / max(float(prior[:-1].sum()), 1e-12)
-    odds = np.clip(votes[:, :, -1] / np.maximum(others, 1e-12), 1e-2, 1e2)
+    rest = (votes[:, :, :-1] @ prior[:-1]) / max(float(prior[:-1].sum()), 1e-12)
+    odds = np.clip(votes[:, :, -1] / np.maximum(rest, 1e-12), 1e-2, 1e2)
     marks, colours = "osD^v<>P", (GREY, ORANGE, BLUE, "#009E73", "#CC79A7", "#E69F00")
     ax.hlines(rows, odds.min(axis=1), odds.max(axis=1), color="#cccccc", lw=2)
     for digit, name in enumerate(names):
@@ -189,8 +202,10 @@ def draw_bayes(bayes: Learned, ax: Axes | None = None) -> Axes:
     ax.set_ylim(-0.7, len(keys) - 0.3)
     lightly(ax, "x")
     ax.set_xlabel(f"the odds of {bayes.target} {bayes._classes.names[-1]} are multiplied by")
-    ax.legend(title="if the key is", frameon=False, fontsize=8, title_fontsize=8, loc="best")
-    _heading(ax, f"What each key says about {bayes.target}")
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+    ax.legend(title="if the key is", frameon=False, fontsize=8, title_fontsize=8, **place)
+    more = f" (first {len(keys)} of {len(others)} keys)" if len(others) > len(keys) else ""
+    _heading(ax, f"What each key says about {bayes.target}{more}")
     return ax
 
 
@@ -230,7 +245,7 @@ def draw_chow_liu(model: Learned, ax: Axes | None = None) -> Axes:
     ax.set_axis_off()
     against = any(edge.lift < 1 for edge in model.edges_)
     note = "; orange: less often together than by chance" if against else ""
-    _heading(ax, f"Dependence in nats; the size of a point is its frequency{note}")
+    _heading(ax, f"Which keys depend on each other, in nats; a larger point has more holders{note}")
     return ax
 
 
@@ -244,17 +259,22 @@ def draw_cube(cube: Learned, ax: Axes | None = None) -> Axes:
     if len(cube.keys) == 2:
         return _heat_map(cube, cells, ax)
     shown = cells[:MOST_ROWS]
-    names = [", ".join(f"{short(key)} {part}" for key, part in words.items()) for words, _ in shown]
+    one = len(cube.keys) == 1
+    names = [
+        ", ".join(f"{short(key)} {part}" if one else part for key, part in words.items())
+        for words, _ in shown
+    ]
     _intervals(ax, [share for _, share in shown], [name or "all" for name in names])
     if cube.how == "range":
         rows = np.arange(len(shown))[::-1]
         guesses = [cube.guess(words) for words, _ in shown]
         ax.plot(guesses, rows, "d", color=GREY, ms=4, label="guess (maximum entropy)")
-        ax.legend(frameon=False, fontsize=8)
+        ax.legend(frameon=False, fontsize=8, loc="lower right")
     ax.set_xlim(left=0)
     ax.set_xlabel("share of all people")
     more = f" (first {len(shown)} of {len(cells)} cells)" if len(cells) > len(shown) else ""
-    _heading(ax, _where(cube) + more)
+    by = "" if one or not cube.keys else f"by {', '.join(map(short, cube.keys))}"
+    _heading(ax, "\n".join([_where(cube) + more, *wrap(by, 72)]))
     return ax
 
 

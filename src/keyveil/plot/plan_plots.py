@@ -31,6 +31,6 @@ def draw_beliefs(epsilon: float, name: str, ax: Axes | None = None) -> Axes:
     panel.set_title(
         f"What a report of {name} can reveal (epsilon {epsilon:.4g})", loc="left", fontsize=10
     )
-    panel.legend(frameon=False, fontsize=9, loc="lower right")
+    panel.legend(frameon=False, fontsize=9, loc="center")
     lightly(panel)
     return panel

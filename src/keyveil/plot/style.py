@@ -31,6 +31,13 @@ def check_picture(path: str | Path | None) -> None:
         raise TableError(f"{path}: a picture's name ends in .png, .svg or .pdf")
 
 
+def given_axes(ax: Any) -> Axes:
+    """The axes that a caller passed; the error for anything else, like a kind that is not named."""
+    if not hasattr(ax, "get_xlim"):
+        raise TableError("ax is the axes of matplotlib to draw on; name other arguments: kind='lift'")
+    return ax
+
+
 def grid_of(
     path: str | Path | None, columns: int, width: float, height: float, rows: int = 1, **more: Any
 ) -> tuple[Any, Any]:
@@ -123,8 +130,8 @@ def plain_number(value: float) -> str:
 
 
 def short(key: str) -> str:
-    """A key, shortened to fit next to a row."""
-    return key if len(key) <= 28 else key[:27] + "…"
+    """A key, shortened in its middle to fit next to a row: names often differ at their end."""
+    return key if len(key) <= 28 else f"{key[:16]}…{key[-11:]}"
 
 
 def save_figure(figure: Any, path: str | Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...foundation.arrays import Floats
-from ...foundation.errors import QueryError
+from ...foundation.errors import QueryError, choices
 from ...foundation.shown_result import FrameResult
 from ..answer import Estimate, ratio
 from ..together.joint import JointMoments
@@ -131,7 +131,7 @@ class Cube(FrameResult):
             return "held", (np.arange(states) > 0).astype(np.float64)
         if part not in names:
             known = dict.fromkeys((*names[:1], "held", *names[1:]))
-            raise QueryError(f"unknown part {part!r} of a key; known: {', '.join(known)}")
+            raise QueryError(f"unknown part {part!r} of a key; {choices(part, known)}")
         return part, np.eye(states)[names.index(part)]
 
     def _inside(self, place: int, digits: Floats) -> Floats:

@@ -19,7 +19,7 @@ from ..together.joint import JointMoments
 from ..together.query import Query
 from .independence import AnswerPair, excess, law_with_lift
 from .released import Released, Source, check_chance, shown, within
-from .showing import chance, html_table, interval_columns, text_table
+from .showing import chance, html_table, html_text, interval_columns, text_table
 
 if TYPE_CHECKING:
     from ...plot.style import Axes
@@ -30,7 +30,7 @@ CONTROLS = ("benjamini_yekutieli", "benjamini_hochberg")
 """Names of the controls of the false-discovery rate, the default first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rule:
     """Among people who meet the antecedent, ``frequency`` hold the consequent.
 
@@ -72,6 +72,9 @@ class Rule:
             "adjusted": self.adjusted,
         }
 
+    def __repr__(self) -> str:
+        return f"Rule({self.condition}: {self.consequent}, lift {shown(self.lift)})"
+
     def __str__(self) -> str:
         return (
             f"of people {self.condition}, {shown(self.frequency)} also have {self.consequent}: "
@@ -112,7 +115,12 @@ class Rules(FrameResult, list[Rule]):
     def __str__(self) -> str:
         return text_table(*self.headings_and_rows()) if self else "no rule is above noise"
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
+        if not self:
+            return html_text(str(self))
         return html_table(
             *self.headings_and_rows(), note=f"{len(self)} rules" if len(self) != 1 else "1 rule"
         )

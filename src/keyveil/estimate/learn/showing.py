@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from ...foundation.shown_result import MOST_SHOWN
 from ..answer import Estimate
 
 
@@ -31,13 +32,15 @@ def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def html_table(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
-    """An HTML table for notebooks; all cells are escaped."""
+    """An HTML table of the first rows, for notebooks; all cells are escaped."""
     head = "".join(f'<th style="text-align:left">{escape(cell)}</th>' for cell in headings)
     body = "".join(
         "<tr>" + "".join(f'<td style="text-align:left">{escape(cell)}</td>' for cell in row) + "</tr>"
-        for row in rows
+        for row in rows[:MOST_SHOWN]
     )
-    below = f"<p>{escape(note)}</p>" if note else ""
+    more = len(rows) - MOST_SHOWN
+    notes = [note, f"and {more:,} more rows; print or to_frame() shows them all" if more > 0 else ""]
+    below = "".join(f"<p>{escape(line)}</p>" for line in notes if line)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...foundation.arrays import Floats
-from ...foundation.errors import QueryError
+from ...foundation.errors import QueryError, choices
 from ..answer import Estimate
 from .classifier import Classes, Classifier
 from .independence import AnswerPair, independence, law_with_lift
@@ -85,9 +86,10 @@ class DecisionTree(Classifier):
     def _check(self) -> None:
         """Refuses parameters that are out of range."""
         if self.criterion not in CRITERIA:
-            raise QueryError(f"unknown criterion {self.criterion!r}; known: {', '.join(CRITERIA)}")
-        if not 0 <= self.max_depth <= DEEPEST:
-            raise QueryError(f"max_depth is from 0 to {DEEPEST}")
+            words = choices(self.criterion, CRITERIA)
+            raise QueryError(f"unknown criterion {self.criterion!r}; {words}")
+        if not isinstance(self.max_depth, Integral) or not 0 <= self.max_depth <= DEEPEST:
+            raise QueryError(f"max_depth is a whole number from 0 to {DEEPEST}")
         if not 0 <= self.min_share < 0.5:
             raise QueryError("min_share is from 0 to below 0.5, like 0.02")
         check_chance(self.significance, "significance")

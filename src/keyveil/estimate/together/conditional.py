@@ -164,7 +164,7 @@ class Conditionals(ShownResult):
 
     def answers(self, queries: Iterable[Query | str]) -> QueryResults:
         """The answers to many queries, in their order."""
-        parsed = [Query.parse(query) if isinstance(query, str) else query for query in queries]
+        parsed = [query if isinstance(query, Query) else Query.parse(query) for query in queries]
         self.prepare(parsed)
         return QueryResults([self.answer(query) for query in parsed])
 

@@ -140,7 +140,8 @@ def not_together(plan: Plan) -> PlanError:
     return PlanError(
         f"this plan ({plan.mechanism_name}) does not ask about keys together (keyveil estimate "
         "answers each key by itself); a plan that does: keyveil plan --mechanism auto "
-        "--ask conditional --people N, or --mechanism pairs"
+        "--ask conditional --people N, or --mechanism pairs; in Python Plan.choose(..., "
+        'ask="conditional")'
     )
 
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...foundation.errors import QueryError, nearest
+from ...foundation.errors import QueryError, choices, nearest
 from ...people.key_list import MOST_LETTERS
 from ...people.schema import Schema
 
@@ -48,7 +48,7 @@ class Query:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise QueryError(f"unknown statistic {self.kind!r}; known: {', '.join(KINDS)}")
+            raise QueryError(f"unknown statistic {self.kind!r}; {choices(self.kind, KINDS)}")
         seen: dict[str, bool] = {}
         for key, held in self.given:
             if key == self.target:
@@ -68,6 +68,8 @@ class Query:
     @classmethod
     def parse(cls, text: str) -> Query:
         """A query from text; an error names the position and what is expected there."""
+        if not isinstance(text, str):
+            raise QueryError('a query is text, like "mean(Pepsi | Hamburger)"')
         if len(text) > MOST_TEXT:
             raise QueryError(f"a query has at most {MOST_TEXT:,} characters; this one has {len(text):,}")
         return _Parser(text).query()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ import numpy as np
 from ...foundation.arrays import Words
 from ...foundation.coins import Person, address
 from ...foundation.errors import CoinsError, TableError
+from ...foundation.key_names import key_name
 from ..people import People
 
 FRAME = "frame"
 """What ``everyone`` is if the table has them all."""
+NO_PEOPLE = f"everyone is a collection of names, a whole number, or {FRAME!r}"
 
 
 def with_everyone(people: People, everyone: Any) -> People:
@@ -24,12 +26,13 @@ def with_everyone(people: People, everyone: Any) -> People:
     """
     if isinstance(everyone, str):
         if everyone != FRAME:
-            raise TableError(f"everyone is a collection of names, a number, or {FRAME!r}")
+            raise TableError(NO_PEOPLE)
         return people
-    if isinstance(everyone, Integral) and not isinstance(everyone, bool):
-        missing = int(everyone) - len(people)
+    if isinstance(everyone, Real) and not isinstance(everyone, bool) and float(everyone).is_integer():
+        number = int(float(everyone))
+        missing = number - len(people)
         if missing < 0:
-            raise TableError(f"everyone is {everyone:,}, but the table names {len(people):,} people")
+            raise TableError(f"everyone is {number:,}, but the table names {len(people):,} people")
         return _joined(people, address([f"\0without rows {number}" for number in range(missing)]))
     addresses = _addresses(everyone)
     known, named = _one_each(people.addresses), _one_each(addresses)
@@ -44,12 +47,14 @@ def with_everyone(people: People, everyone: Any) -> People:
 
 def _addresses(everyone: Any) -> Words:
     """The addresses of people by name, each once, in their order."""
+    if hasattr(everyone, "columns"):
+        raise TableError("everyone is a frame; pass its column of names, like everyone=frame['person']")
     listed = everyone.to_list() if hasattr(everyone, "to_list") else everyone
     listed = listed.to_pylist() if hasattr(listed, "to_pylist") else listed
     try:
         names = list(dict.fromkeys(_name(person) for person in listed))
     except TypeError:
-        raise TableError(f"everyone is a collection of names, a number, or {FRAME!r}") from None
+        raise TableError(NO_PEOPLE) from None
     if names and all(isinstance(name, int) for name in names):
         return address(np.array(names, np.int64)) if _fit(names) else address(names)
     return address(names)
@@ -67,6 +72,8 @@ def _name(person: Any) -> Person:
         return int(person)
     if isinstance(person, float | np.floating) and float(person).is_integer():
         return int(person)
+    if key_name(person) is None:
+        raise TableError("everyone has an empty name; leave it out")
     raise CoinsError("a person is named by a whole number or by text")
 
 

@@ -45,7 +45,9 @@ def schema_of_frame(
         keys = wide_keys(frame, person=columns.person, top=most)
         if not keys:
             raise TableError("the frame has no column with a key")
-        people = wide_people(_wide_open(keys), frame, person=columns.person)
+        people = wide_people(
+            _wide_open(keys), frame, person=columns.person, valued=columns.value is not None
+        )
     else:
         _check_columns(frame, columns)
         rows = key_counts(frame, person=str(columns.person), key=columns.key)
@@ -71,7 +73,7 @@ def _count(top: Any) -> int | None:
     if top is None:
         return None
     if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
-        raise TableError("top is the number of keys to take, at least 1")
+        raise TableError("top is the number of keys to take, a whole number of at least 1")
     return int(top)
 
 
@@ -120,7 +122,7 @@ def people_of_frame(
     if isinstance(source, list | tuple) and all(isinstance(record, Mapping) for record in source):
         people = People.of_records(schema, source)
         return people if everyone is None else with_everyone(people, everyone)
-    if columns.value is None and values and schema.levels != 1 and not columns.wide:
+    if columns.value is None and values and schema.levels != 1:
         raise TableError("this plan asks for values; pass value=, the column that holds them")
     people = _read(schema, source, columns)
     if everyone is None:
@@ -131,10 +133,15 @@ def people_of_frame(
 
 def _read(schema: Schema, source: Any, columns: FrameColumns) -> People:
     """The people of a table; a line says how many of its rows were changed."""
-    if columns.wide:
-        return wide_people(schema, source, person=columns.person, lenient=True)
-    _check_columns(source, columns)
     mapped: Counter[str] = Counter()
+    if columns.wide:
+        valued = columns.value is not None
+        people = wide_people(
+            schema, source, person=columns.person, lenient=True, valued=valued, mapped=mapped
+        )
+        _tell_changes(mapped, people)
+        return people
+    _check_columns(source, columns)
     people = _long_people(schema, source, columns, mapped)
     _tell_changes(mapped, people)
     _tell_unnamed(schema, mapped, people)

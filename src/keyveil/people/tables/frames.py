@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,26 +144,63 @@ class Frame(Source):
     def __init__(self, source: Any, columns: Columns) -> None:
         names: list[Any] = []
         with suppress(Exception):  # a frame that cannot be narrowed is read in full
+            source = flat_frame(source, columns.names)
             names = list(source.column_names if hasattr(source, "column_names") else source.columns)
             if set(columns.names) <= set(names):
                 narrow = source.select if hasattr(source, "select") else source.__getitem__
                 source = narrow(columns.names)
         self._table, trouble = _arrow_table(source)
-        if self._table is None and hasattr(source, "assign") and columns.key in names:
+        if hasattr(source, "assign") and columns.key in names and not self._has_known_keys(columns.key):
             # A pandas column of Python objects, such as numbers and text: each key has a name.
             with suppress(Exception):
-                by_name = source[columns.key].map(key_name)
-                self._table, trouble = _arrow_table(source.assign(**{columns.key: by_name}))
+                keys = source[columns.key].astype(object)
+                by_name = keys.map(key_name)
+                if by_name.isna().equals(keys.isna()):  # lists have no name
+                    self._table, trouble = _arrow_table(source.assign(**{columns.key: by_name}))
         if self._table is None:
             columns.check(names)
             raise TableError(
                 f"the frame cannot be turned into Arrow columns ({trouble}); give each column one type"
             )
         columns.check(self._table.column_names)
+        self._table = _with_key_names(self._table, columns.key)
         self._columns = columns
+
+    def _has_known_keys(self, key: str) -> bool:
+        """Whether the frame is an Arrow table whose keys are of a type that Arrow counts."""
+        if self._table is None:
+            return False
+        pa, kind = arrow(), self._table.schema.field(key).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        return not (pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType))
 
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
         return iter(self._table.select(self._columns.read(persons_only)).to_batches(max_chunksize=BATCH))
+
+
+def flat_frame(source: Any, wanted: Collection[str | None]) -> Any:
+    """A pandas frame whose columns are named by text, with the wanted levels of its index as columns.
+
+    The rest of the index is left out: it is no column. Any other frame is returned unchanged.
+    """
+    if not (hasattr(source, "reset_index") and hasattr(source, "columns")):
+        return source
+    levels = [name for name in source.index.names if name is not None and name in wanted]
+    if levels:
+        source = source.reset_index(level=[name for name in levels if name not in source.columns])
+    source = source.reset_index(drop=True)
+    return source.set_axis([key_name(name) or str(name) for name in source.columns], axis=1)
+
+
+def _with_key_names(table: Any, key: str) -> Any:
+    """The table with keys that are fractions or truth values by their names; any other unchanged."""
+    pa, kind = arrow(), table.schema.field(key).type
+    if not (pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        return table
+    coded = table.column(key).combine_chunks().dictionary_encode()
+    names = [key_name(value) for value in coded.dictionary.to_numpy(zero_copy_only=False)]
+    by_name = pa.DictionaryArray.from_arrays(coded.indices, pa.array(names, pa.string()))
+    return table.set_column(table.schema.get_field_index(key), key, by_name)
 
 
 def _arrow_table(source: Any) -> tuple[Any, str]:

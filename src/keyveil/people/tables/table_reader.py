@@ -89,9 +89,10 @@ def key_counts(source: Any, *, person: str = "person", key: str = "key") -> dict
     """Number of rows of each key, by name."""
     counts: dict[str, int] = {}
     for batch in open_source(source, Columns(person, key, None)).batches():
-        array = _decoded(batch.column(key))
-        if arrow().types.is_null(array.type):
+        array = batch.column(key)
+        if arrow().types.is_null(_key_type(array, key)):
             continue
+        array = _decoded(array)
         for entry in array.drop_null().value_counts().to_pylist():
             name = _key_name(entry["values"], key)
             if name is not None:
@@ -256,11 +257,8 @@ class _Table:
     def _places(self, array: Any) -> np.ndarray:
         """The place of each row's key in the schema."""
         types, column = arrow().types, self._columns.key
-        kind = array.type.value_type if types.is_dictionary(array.type) else array.type
-        if types.is_null(kind):
+        if types.is_null(_key_type(array, column)):
             return np.full(len(array), ABSENT, np.int32)
-        if types.is_nested(kind) or types.is_boolean(kind):
-            raise TableError(f"column {column!r} holds {_kind(kind)}; a key is text or a whole number")
         coded = array if types.is_dictionary(array.type) else array.dictionary_encode()
         if self._names is None or not coded.dictionary.equals(self._names):
             self._names = coded.dictionary
@@ -294,6 +292,15 @@ def _broken(schema: Schema, places: np.ndarray, values: Floats) -> dict[str, int
     }
 
 
+def _key_type(array: Any, column: str) -> Any:
+    """The type of a column of keys; the error for one whose cells have no names."""
+    pa, types = arrow(), arrow().types
+    kind = array.type.value_type if types.is_dictionary(array.type) else array.type
+    if types.is_nested(kind) or types.is_boolean(kind) or isinstance(kind, pa.BaseExtensionType):
+        raise TableError(f"column {column!r} holds {_kind(kind)}; a key is text or a whole number")
+    return kind
+
+
 def _key_name(name: Any, column: str) -> str | None:
     """A key's name from a cell; None if the cell is empty."""
     if isinstance(name, float) and not (isnan(name) or name.is_integer()):
@@ -317,11 +324,18 @@ def _decoded(array: Any) -> Any:
 
 
 def _kind(kind: Any) -> str:
-    """A column's type for an error message.
+    """What a column holds, for an error message.
 
     Nested types are not spelled out: their field names may be data.
     """
-    return "lists or objects" if arrow().types.is_nested(kind) else f"the type {kind}"
+    types = arrow().types
+    words = {
+        "lists or objects": types.is_nested(kind),
+        "text": _is_text(kind),
+        "True and False": types.is_boolean(kind),
+        "dates or times": types.is_temporal(kind),
+    }
+    return next((word for word, holds in words.items() if holds), f"the type {kind}")
 
 
 def _listed(array: Any, column: str) -> list[Any]:
