@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 
 from ..foundation.arrays import WORD
-from ..foundation.coins import Coins, Stream
+from ..foundation.coins import Coins
+from ..foundation.stream import Stream
 from ..people.people import People
 from ..people.population import Population
 from ..plan.encoding import Encoding, Held, State, StateLaw

@@ -8,7 +8,8 @@ from scipy import stats
 from ..channel import Channel
 from ..channel.law_arrays import as_laws
 from ..foundation.arrays import Floats, Integers
-from ..foundation.coins import Coins, Stream, address
+from ..foundation.coins import Coins, address
+from ..foundation.stream import Stream
 from ..people.schema import Record
 from ..plan.plan import Plan
 from ..plan.tally import Tally
