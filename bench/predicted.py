@@ -18,8 +18,9 @@ import numpy as np
 from keyveil import Coins
 from keyveil.estimate import DEFAULT
 from keyveil.estimate.forecast.key_forecast import forecast
-from keyveil.simulate.contest import Contest, all_competitors
+from keyveil.simulate.contest import Contest
 from keyveil.simulate.parallel import measure
+from keyveil.simulate.planner_ways import all_competitors
 from keyveil.simulate.tallies import Population
 
 from .planner import EPSILONS, populations, write

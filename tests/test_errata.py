@@ -28,7 +28,7 @@ from keyveil.estimate import published_bounds as bounds
 from keyveil.estimate.forecast.key_forecast import forecast_key, state_law
 from keyveil.estimate.linear import key_weights
 from keyveil.foundation.arrays import WORD
-from keyveil.foundation.coins import Stream
+from keyveil.foundation.stream import Stream
 from keyveil.mechanisms.encodings.view_state import ViewState
 from keyveil.mechanisms.f2m import by_two_bits, f2m_rows
 from keyveil.mechanisms.ioh import count_operator, paper_conditional, paper_index, sum_operator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import keyveil
@@ -46,6 +47,9 @@ ROOMS = (
 )
 """The folders of the package. Each imports only from itself and from those above it."""
 
+SERVICE_ROOMS = ("client", "collector")
+"""The folders of ``service``, in the same order of imports."""
+
 COLLECTOR_ROOMS = ("process", "store", "engine", "http", "relay", "operations")
 """The folders of ``service/collector``, in the same order of imports."""
 
@@ -78,19 +82,26 @@ def test_subjects_are_loaded_when_they_are_asked_for():
     assert int(names) > 25
 
 
+@cache
 def modules():
     """Every module of the package by its name below ``keyveil``."""
-    found = {}
+    files = {}
     for file in sorted(ROOT.rglob("*.py")):
         parts = file.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
-    return found
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return files
+
+
+@cache
+def parsed(file):
+    """The syntax tree of a file, for all tests that read it."""
+    return ast.parse(file.read_text())
 
 
 def imported(name, file, known):
     """The modules that a module imports, at its top, within functions, or for types alone."""
     package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             yield from (a.name.removeprefix("keyveil.") for a in node.names if "keyveil." in a.name)
         elif isinstance(node, ast.ImportFrom):
@@ -128,26 +139,31 @@ def test_imports_point_one_way():
 
 def test_the_front_door_loads_nothing_before_it_is_asked():
     """Its imports are for types, or within functions."""
-    tree = ast.parse(modules()["plan.front_door"].read_text())
+    tree = parsed(modules()["plan.front_door"])
     top = [ast.unparse(n) for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
     below = ROOMS[ROOMS.index("plan") + 1 :]
     assert not [line for line in top if any(f"..{room}" in line for room in below)]
 
 
-def test_imports_point_one_way_within_the_collector():
-    collector = ROOT / "service" / "collector"
+def test_imports_point_one_way_within_the_service():
+    service = ROOT / "service"
+    assert {p.parent.name for p in service.glob("*/__init__.py")} == set(SERVICE_ROOMS)
+    assert list(downward(modules(), "service.", SERVICE_ROOMS)) == []
+    collector = service / "collector"
     assert {p.parent.name for p in collector.glob("*/__init__.py")} == set(COLLECTOR_ROOMS)
     assert [p.name for p in collector.glob("*.py")] == ["__init__.py"]
     assert list(downward(modules(), "service.collector.", COLLECTOR_ROOMS)) == []
 
 
 def test_an_import_that_points_down_is_seen(tmp_path):
-    file = tmp_path / "people.py"
-    for line in (
-        "from ..plan.tally import Tally",
-        "if TYPE_CHECKING:\n    from ..plan import tally",
-        "def late():\n    from keyveil.plan.tally import Tally",
+    for number, line in enumerate(
+        (
+            "from ..plan.tally import Tally",
+            "if TYPE_CHECKING:\n    from ..plan import tally",
+            "def late():\n    from keyveil.plan.tally import Tally",
+        )
     ):
+        file = tmp_path / f"people{number}.py"
         file.write_text(line)
         known = modules() | {"people.people": file}
         assert ("people.people", "plan.tally") in set(downward(known))
@@ -155,12 +171,12 @@ def test_an_import_that_points_down_is_seen(tmp_path):
 
 def test_the_hall_holds_rooms_and_each_says_what_belongs_in_it():
     entries = {p.name for p in ROOT.iterdir() if p.suffix == ".py" or p.is_dir()}
-    entries -= {"__init__.py", "__main__.py", "__pycache__", "testing.py"}
+    entries -= {"__init__.py", "__main__.py", "__pycache__", "testing"}
     assert entries == set(ROOMS)
     assert len(entries) <= 12
     assert all((ROOT / entry).is_dir() for entry in entries)
     for folder in (f.parent for f in ROOT.rglob("__init__.py")):
-        first = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())).splitlines()[0]
+        first = ast.get_docstring(parsed(folder / "__init__.py")).splitlines()[0]
         assert first.endswith((".", ":")), folder
 
 
@@ -170,7 +186,7 @@ def test_no_file_name_and_no_public_class_stands_for_two_things():
         if file.name == "__init__.py":
             continue
         files.setdefault(file.name, []).append(name)
-        for node in ast.parse(file.read_text()).body:
+        for node in parsed(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes.setdefault(node.name, []).append(name)
     assert [places for places in files.values() if len(places) > 1] == []
@@ -198,7 +214,7 @@ def test_frameworks_are_named_in_their_own_corner():
         "click": {"cli"},
         "rich": {"cli"},
         "pyarrow": {"tables", "segments.py"},
-        "scipy": {"testing.py", "blackbox.py", "message_audit.py", "identified_range.py"},
+        "scipy": {"sampler_checks.py", "blackbox.py", "message_audit.py", "identified_range.py"},
         "starlette": {"collector"},
         "uvicorn": {"collector"},
         "msgspec": {"collector"},
@@ -207,8 +223,8 @@ def test_frameworks_are_named_in_their_own_corner():
         "pyspark": {"engines"},
         "httpx": {"client", "relay.py", "upstream.py", "collection_answers.py"},
     }
-    for file in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+    for file in modules().values():
+        for node in ast.walk(parsed(file)):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name.split(".")[0] for alias in node.names]
@@ -249,7 +265,7 @@ def is_private(name):
 def test_no_test_names_what_is_private_to_a_module():
     """A test that calls a private function fails when a module is tidied, and shows no user's view."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
-    named = {str(f): list(private_names(ast.parse(f.read_text()))) for f in files}
+    named = {str(f): list(private_names(parsed(f))) for f in files}
     assert {file: names for file, names in named.items() if names} == {}
 
 
@@ -293,7 +309,7 @@ def is_sampled(node):
 def test_sampled_tests_are_marked():
     """``pytest -m "not sampled"`` runs the exact tests alone."""
     for file in sorted(Path(__file__).parent.rglob("test_*.py")):
-        found = drawing_tests(ast.parse(file.read_text()))
+        found = drawing_tests(parsed(file))
         missing = [name for name, node in found.items() if not is_sampled(node)]
         assert missing == [], f"{file} draws reports in tests without the mark 'sampled'"
 

@@ -378,7 +378,7 @@ def test_every_way_to_make_a_report_is_audited():
         *(f"simulate/speed/{name}.py" for name in ("peer_clients", "plain_numpy")),
         *(f"simulate/speed/{name}.py" for name in ("speed_rows", "start_rows")),
     }
-    attacks = {"trust/replay.py", "testing.py"}
+    attacks = {"trust/replay.py", "testing/sampler_checks.py"}
     root, found = Path(keyveil.__file__).parent, set()
     names = ("report", "report_as_client", "privatise", "perturb")
     for path in root.rglob("*.py"):

@@ -17,7 +17,8 @@ from scipy import sparse
 
 import keyveil.foundation.coins
 from keyveil import Budget, Coins, People, Plan, Schema
-from keyveil.foundation.coins import Stream, address
+from keyveil.foundation.coins import address
+from keyveil.foundation.stream import Stream
 from keyveil.service.client.ledger import Ledger
 
 PLAN = Plan.of(Schema.of(["k"]), "kvue", 1)

@@ -21,8 +21,9 @@ from keyveil.mechanisms.privkv import asked_once
 from keyveil.people.prior import Prior
 from keyveil.people.synthetic import gaussian, normal_values, of_keys
 from keyveil.people.table_sample import MOST_SAMPLED, evenly
-from keyveil.simulate.contest import Contest, all_competitors
+from keyveil.simulate.contest import Contest
 from keyveil.simulate.parallel import measure
+from keyveil.simulate.planner_ways import all_competitors
 from keyveil.simulate.tallies import Population, simulate_runs
 
 SHRINK = import_module("keyveil.estimate.shrink.shrinkage")

@@ -13,13 +13,12 @@ from keyveil.channel import CoCo, Collision
 from keyveil.foundation.arrays import WORD
 from keyveil.mechanisms.encodings import ENCODINGS
 from keyveil.plan.encoding import pair_item
-from keyveil.trust.health.pool_limits import (
+from keyveil.trust.health.coco_limits import coco_limits, one_sided
+from keyveil.trust.health.collision_limits import (
     PairItems,
-    coco_limits,
     collision_limits,
     members,
     most_grown,
-    one_sided,
     too_many,
 )
 
@@ -109,14 +108,14 @@ def test_limits_that_forget_other_keys_are_too_narrow(limit):
 def test_where_items_are_too_many_to_compare_the_limits_only_widen(monkeypatch):
     channel = collision("pair_items", 4, 3, 1, 32)
     narrow = collision_limits(channel, 4, 3)
-    monkeypatch.setattr("keyveil.trust.health.pool_limits.MOST_PAIRED", 8)
+    monkeypatch.setattr("keyveil.trust.health.collision_limits.MOST_PAIRED", 8)
     wide = collision_limits.__wrapped__(channel, 4, 3)
     assert (wide.most > narrow.most).all()
     channel = collision("items", 5, 2, 1, 64)
     known = collision_limits(channel, 5, 2).item
-    monkeypatch.setattr("keyveil.trust.health.pool_limits.MOST_TRIPLED", 1)
+    monkeypatch.setattr("keyveil.trust.health.collision_limits.MOST_TRIPLED", 1)
     assert (collision_limits.__wrapped__(channel, 5, 2).item < known).all()
-    monkeypatch.setattr("keyveil.trust.health.pool_limits.MOST_FOLLOWED", 1)
+    monkeypatch.setattr("keyveil.trust.health.collision_limits.MOST_FOLLOWED", 1)
     assert collision_limits.__wrapped__(channel, 5, 2) is None
 
 

@@ -15,7 +15,8 @@ import pytest
 
 import keyveil
 from keyveil import Coins, CoinsError
-from keyveil.foundation.coins import Stream, address
+from keyveil.foundation.coins import address
+from keyveil.foundation.stream import Stream
 from keyveil.service.client.device import DeviceCoins
 
 

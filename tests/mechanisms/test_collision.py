@@ -24,7 +24,8 @@ from keyveil.estimate.pools.pair_evidence import PairEvidence
 from keyveil.estimate.pools.pair_items import Scores, scores_of
 from keyveil.estimate.pools.pool_decoder import forecast_pool_key, pool_moments
 from keyveil.foundation.arrays import WORD
-from keyveil.foundation.coins import Stream, address
+from keyveil.foundation.coins import address
+from keyveil.foundation.stream import Stream
 from keyveil.mechanisms.collision import LEAST_POOL, fitting, pool_for
 from keyveil.mechanisms.encodings.item_set import ItemSet, PairItemSet
 from keyveil.people.prior import Prior

@@ -11,7 +11,7 @@ import pytest
 
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, Schema
 from keyveil.channel import Symmetric
-from keyveil.foundation.coins import Stream
+from keyveil.foundation.stream import Stream
 from keyveil.mechanisms.encodings import ENCODINGS, LINES
 from keyveil.mechanisms.encodings.item_set import ItemSet
 from keyveil.mechanisms.encodings.one_item import OneItem

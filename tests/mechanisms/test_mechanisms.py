@@ -24,8 +24,8 @@ from keyveil import (
 from keyveil.channel import Symbols, Symmetric, Table
 from keyveil.estimate.linear import key_weights, least_squares
 from keyveil.foundation.arrays import WORD
-from keyveil.foundation.coins import Stream
 from keyveil.foundation.compiled import compiled, histogram
+from keyveil.foundation.stream import Stream
 from keyveil.mechanisms import privkv
 from keyveil.mechanisms.f2m import by_two_bits, f2m_rows
 from keyveil.mechanisms.kvoh import by_bits, by_constrained_bits

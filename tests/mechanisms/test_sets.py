@@ -37,8 +37,9 @@ from keyveil.estimate.pools.collision_matrix import undoing
 from keyveil.estimate.pools.padded_items import padded_moments
 from keyveil.estimate.pools.pool_decoder import pool_moments
 from keyveil.foundation.arrays import WORD
-from keyveil.foundation.coins import Stream, address
+from keyveil.foundation.coins import address
 from keyveil.foundation.compiled import compiled
+from keyveil.foundation.stream import Stream
 from keyveil.mechanisms.encodings.padded_item import PaddedItem
 from keyveil.mechanisms.encodings.set_size import SetSize
 from keyveil.mechanisms.encodings.view_state import ViewState

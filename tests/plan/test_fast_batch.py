@@ -16,9 +16,10 @@ from keyveil.channel import Subset, Symbols, Table
 from keyveil.channel.shapes.symbols import unplane
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.block_source import BlockSource
-from keyveil.foundation.coins import Stream, address
+from keyveil.foundation.coins import address
 from keyveil.foundation.compiled import compiled, worthwhile
 from keyveil.foundation.errors import ReportError
+from keyveil.foundation.stream import Stream
 from keyveil.people.views import Views
 from keyveil.plan.device_side import DeviceSide
 from keyveil.plan.fast_symbols import Planes, Tiles

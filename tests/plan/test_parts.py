@@ -14,7 +14,8 @@ import pytest
 from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, audit
 from keyveil.channel import Symmetric, Table
 from keyveil.foundation.arrays import WORD
-from keyveil.foundation.coins import Stream, address
+from keyveil.foundation.coins import address
+from keyveil.foundation.stream import Stream
 from keyveil.people.views import Views
 from keyveil.plan.plan_document import canonical
 from keyveil.plan.plan_parts import (

@@ -27,8 +27,8 @@ from keyveil.plot import plot_rows, spread_out
 from keyveil.plot.comparison_plots import all_series
 from keyveil.simulate.comparison import competitors_of
 from keyveil.simulate.comparison_table import cells, footnotes, headings, row_name, with_standard_error
-from keyveil.simulate.contest import all_competitors
 from keyveil.simulate.contest_row import measure_errors
+from keyveil.simulate.planner_ways import all_competitors
 
 
 def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):

@@ -13,9 +13,10 @@ from keyveil.estimate.forecast import by_draws
 from keyveil.foundation.compiled import compiled
 from keyveil.people.synthetic import gaussian
 from keyveil.planner.competitor import competitor_name, parse_competitor
-from keyveil.simulate.contest import Contest, all_competitors, left_out_by
+from keyveil.simulate.contest import Contest, left_out_by
 from keyveil.simulate.contest_row import measure_errors
 from keyveil.simulate.parallel import measure
+from keyveil.simulate.planner_ways import all_competitors
 from keyveil.simulate.tallies import Population, SetCounts, simulate_runs
 
 

@@ -17,7 +17,7 @@ import pytest
 from keyveil import Coins, Plan, PlanError, Report, ReportError, Reports, Schema
 from keyveil.channel import Symbols, Symmetric
 from keyveil.foundation.arrays import WORD
-from keyveil.foundation.coins import Stream
+from keyveil.foundation.stream import Stream
 from keyveil.people.views import Views
 from keyveil.testing import crowd
 from keyveil.trust.blackbox import audit_batches, audit_device

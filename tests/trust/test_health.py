@@ -36,9 +36,10 @@ from keyveil.trust.health import (
     holm,
 )
 from keyveil.trust.health.change import law_p_value
+from keyveil.trust.health.collision_limits import members
 from keyveil.trust.health.mixture import nats_lacking
 from keyveil.trust.health.occurrences import FLOORS, key_occurrences, many_below
-from keyveil.trust.health.pool_limits import either_sign, members
+from keyveil.trust.health.pool_limits import either_sign
 from keyveil.trust.health.shares import chernoff
 from keyveil.trust.poison import repair
 from keyveil.trust.poison.fakes import fake_tally

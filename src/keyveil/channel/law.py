@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ..foundation.arrays import Bits, Flags, Floats, Integers, Words
-from ..foundation.coins import Stream
 from ..foundation.errors import ChannelError
+from ..foundation.stream import Stream
 from .document_fields import Document, integer
 from .law_arrays import as_laws, cell_covariance, nan_where_biased, random_stream
 from .one_hot_bits import OneHotBits

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..foundation.arrays import WORD, Floats, Integers
-from ..foundation.coins import Coins, Stream, address
+from ..foundation.coins import Coins, address
+from ..foundation.stream import Stream
 
 
 def nan_where_biased(law: Floats, solved: Floats, weights: Floats) -> Floats:

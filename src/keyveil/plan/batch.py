@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..foundation.arrays import Integers
-from ..foundation.coins import WORDS_PER_BLOCK, Coins, Stream
+from ..foundation.coins import WORDS_PER_BLOCK, Coins
+from ..foundation.stream import Stream
 from ..people.people import People
 from .fast_batch import BLOCKS, fast_reports
 from .packing import pack_bits

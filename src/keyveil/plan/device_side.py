@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..foundation.coins import Coins, Person, Stream
+from ..foundation.coins import Coins, Person
 from ..foundation.errors import CoinsError, PlanError
+from ..foundation.stream import Stream
 from ..people.people import People
 from ..people.schema import Record
 from .plan_document import PlanDocument

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..channel import Channel, Proof
 from ..foundation.arrays import WORD, Floats, Words
-from ..foundation.coins import Stream
+from ..foundation.stream import Stream
 from ..people.people import People
 from ..people.schema import Schema
 from ..people.views import Views

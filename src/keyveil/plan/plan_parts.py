@@ -19,9 +19,10 @@ import numpy as np
 
 from ..channel import Channel
 from ..foundation.arrays import WORD, Floats, Integers, Words
-from ..foundation.coins import WORDS_PER_BLOCK, Stream
+from ..foundation.coins import WORDS_PER_BLOCK
 from ..foundation.errors import PlanError
 from ..foundation.exact import decimal, text, total
+from ..foundation.stream import Stream
 from ..people.people import People
 from ..people.views import Views
 

@@ -22,9 +22,10 @@ from ..people.population import Population
 from ..people.scale import ExactScale, Scale
 from ..people.schema import Schema
 from .comparison_table import SHORT, cells, footnotes, headings
-from .contest import AUTO, WAYS, Contest, all_competitors, is_auto, ways_of_auto
+from .contest import Contest
 from .contest_row import on_scale
 from .parallel import ContestResult, measure
+from .planner_ways import AUTO, WAYS, all_competitors, is_auto, ways_of_auto
 
 if TYPE_CHECKING:
     from ..plot.style import Axes

@@ -7,8 +7,8 @@ from math import inf, sqrt
 from typing import Any
 
 from ..planner.competitor import parse_competitor
-from .contest import is_auto
 from .contest_row import STATISTICS
+from .planner_ways import is_auto
 
 SHORT = {"squared": "MSE", "absolute": "MAE"}
 """Errors that can be shown, and their names in tables and JSON."""

@@ -39,27 +39,10 @@ from ..planner.planner import advise
 from .conditional_questions import ConditionalQuestions
 from .contest_row import STATISTICS, ContestRow, MeasuredErrors, measure_errors
 from .key_questions import KeyQuestions
+from .planner_ways import WAYS, is_auto
 from .questions import AnswerGroup, Questions, StatisticBands
 from .tallies import simulate_runs
 
-AUTO = "auto"
-"""The competitor that stands for the planner's choice."""
-WAYS: dict[str, dict[str, bool]] = {
-    "table": {"nothing": False, "pilot": False, "one_round": False},
-    "nothing": {"nothing": True, "pilot": False, "one_round": False},
-    "one_round": {"nothing": True, "pilot": False, "one_round": True},
-    "pilot": {"nothing": True, "pilot": True, "one_round": False},
-}
-"""What the planner is told in a competitor like ``auto:nothing``: the table, nothing, nothing and it has
-no first round, nothing and it always has one."""
-OTHER_WAYS = ("one_round", "pilot")
-"""The ways that stand for ``auto`` next to that of the table: told nothing, and after a first round."""
-OTHER_WAYS_TOGETHER = ("nothing",)
-"""The same for conditionals: a pilot does not tell what goes together."""
-TOGETHER = (
-    *("ioh", "ioh_optimal", "split", "pairs", "triples", "workload", "coefficients", "pair_collision"),
-)
-"""Mechanisms for conditionals; ``all`` leaves them out."""
 DIGITS = 3
 """Pilots whose shares agree in this many digits get the same advice."""
 
@@ -374,22 +357,6 @@ class Contest:
         return tuple(name for name in self.estimators if name not in known)
 
 
-def is_auto(name: str) -> bool:
-    """Whether a competitor is the planner's choice, like ``auto`` or ``auto:nothing``."""
-    mechanism, _, way = name.partition(":")
-    if mechanism != AUTO:
-        return False
-    if way and way not in WAYS:
-        raise PlanError(f"{AUTO} is told one of: {', '.join(WAYS)}")
-    return True
-
-
-def ways_of_auto(keys_together: int | None, people: int) -> list[str]:
-    """The competitors that ``auto`` stands for: told the table, told nothing, after a first round."""
-    ways = OTHER_WAYS if keys_together is None else OTHER_WAYS_TOGETHER
-    return [AUTO, *(f"{AUTO}:{way}" for way in ways if way != "pilot" or people > 1)]
-
-
 def left_out_by(plan: Plan, sizes: Floats) -> float:
     """The share of held keys beyond the plan's cap; ``sizes[j]`` is the share of people with j keys.
 
@@ -410,15 +377,3 @@ def _true_epsilon(plan: Plan) -> Decimal:
         return plan.proven
     total = Decimal(plan.chain["total"])
     return total if plan.calibrate == "tight" else plan.mechanism.true_epsilon(total)
-
-
-def all_competitors(keys: int) -> list[str]:
-    """Every mechanism that answers for single keys, without mixtures, and then the planner's choice."""
-    return [
-        name
-        for name, kind in REGISTRY.items()
-        if name not in TOGETHER
-        and not kind.makes_parts
-        and kind.fewest_keys <= keys <= kind.most_keys
-        and set(kind.answers) & {"frequency", "mean"}
-    ] + [AUTO]

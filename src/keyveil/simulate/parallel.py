@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from ..foundation.errors import ChannelError, PlanError
-from .contest import Contest, NoEstimator, is_auto
+from .contest import Contest, NoEstimator
 from .contest_row import ContestRow
+from .planner_ways import is_auto
 
 Job = tuple[str, str]
 """A mechanism and an epsilon."""

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..foundation.arrays import Floats, Integers, Words
-from ..foundation.coins import Coins, Stream, address
+from ..foundation.coins import Coins, address
+from ..foundation.stream import Stream
 from ..people.people import People
 from ..people.schema import Record
 from ..plan.plan import Plan

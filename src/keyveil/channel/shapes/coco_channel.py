@@ -26,10 +26,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...foundation.arrays import WORD, Floats, Integers, Words
-from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most
 from ...foundation.search import largest_fitting
+from ...foundation.stream import Stream
 from ..law import FastDraw
 from ..proof import Proof
 from .hash import MOST_CELLS, item_words, words_of

@@ -23,10 +23,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...foundation.arrays import WORD, Floats, Integers, Words
-from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most, own_context
 from ...foundation.search import largest_fitting
+from ...foundation.stream import Stream
 from ..law import FastDraw
 from ..proof import Proof
 from .hash import MOST_CELLS, hashed, item_words

@@ -17,9 +17,9 @@ from typing import ClassVar
 import numpy as np
 
 from ...foundation.arrays import WORD, Bits, Floats, Integers
-from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import most_lies
+from ...foundation.stream import Stream
 from ..honest_limits import HonestLimits
 from ..law import MOST_OUTPUTS, IntegerChannel
 from ..proof import Proof

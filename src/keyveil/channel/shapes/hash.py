@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...foundation.arrays import WORD, Bits, Floats, Integers, Words
-from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
+from ...foundation.stream import Stream
 from ..document_fields import Document, integer
 from ..honest_limits import HonestLimits
 from ..law import Channel

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...foundation.arrays import Bits, Floats, Integers
-from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
+from ...foundation.stream import Stream
 from ..document_fields import Document, integer
 from ..honest_limits import HonestLimits
 from ..law import Channel

@@ -19,10 +19,10 @@ from typing import Any, ClassVar, overload
 import numpy as np
 
 from ...foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
-from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most
 from ...foundation.search import largest_fitting
+from ...foundation.stream import Stream
 from ..honest_limits import HonestLimits
 from ..law import MOST_OUTPUTS, FastDraw, IntegerChannel
 from ..law_arrays import as_states

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...foundation.arrays import Bits, Words
-from ...foundation.coins import Stream
+from ...foundation.stream import Stream
 
 GROUP = 32
 

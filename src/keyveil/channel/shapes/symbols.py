@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...foundation.arrays import WORD, Bits, Flags, Floats, Integers, Words
-from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
+from ...foundation.stream import Stream
 from ..document_fields import Document, integer, weights_of
 from ..honest_limits import HonestLimits, MarkTotal
 from ..law import MOST_OUTPUTS, ROUNDING, FastDraw

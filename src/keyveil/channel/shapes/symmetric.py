@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...foundation.arrays import WORD, Floats, Integers, Words
-from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
 from ...foundation.exact import at_most, most_lies
+from ...foundation.stream import Stream
 from ..law import FastDraw, IntegerChannel
 from ..law_arrays import as_states, nan_where_biased, thresholds
 from ..proof import Proof

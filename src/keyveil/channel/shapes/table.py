@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...foundation.arrays import WORD, Floats, Integers, Words
-from ...foundation.coins import Stream
 from ...foundation.errors import ChannelError
+from ...foundation.stream import Stream
 from ..document_fields import Document, weights_of
 from ..law import MOST_OUTPUTS, Channel, FastDraw
 from ..law_arrays import as_states, thresholds

@@ -1,16 +1,17 @@
-"""The core of a hash pool: the items whose collisions are undone, and what undoes them.
+"""The collision matrix of a hash pool, its core (the items whose collisions are undone) and its inverse.
 
-Over the fixed seeds of a pool the scores of items with frequencies x are on average A x, where
-A_ij = (c_ij - 1/t) / (1 - 1/t) and c_ij is the share of seeds on which items i and j collide: the best
-linear prediction for any sizes of sets, and exact for sets of one. (CoCo: the frequencies' A is that of
-the t / 2 pairs of cells; the masses' counts seeds with equal cells less those with mirrored ones.)
+Let items have the frequencies x. Under the fixed seeds of a pool, the expected scores of the items are
+A x, where A_ij = (c_ij - 1/t) / (1 - 1/t) and c_ij is the share of seeds under which items i and j
+collide. This is the best linear prediction for sets of any size, and exact for sets of one item. (CoCo
+has two matrices. The one of frequencies counts collisions in the t / 2 pairs of cells. The one of masses
+counts seeds with equal cells, less seeds with mirrored cells.)
 
-The *core* are the items whose A is undone by a dense solve: all items, or only the single keys, or
-none, the first of these that is affordable and takes away more than it costs. Left alone, the pool adds
-a part n gain^2 sum(x^2) / G to the variance; undoing it for k items adds about k / (G (t - 1)), and is
-always done where that is at most ``SMALL_SHARE``.
+The *core* consists of the items whose A is undone by a dense solve: all items, or only the single keys,
+or none. The first of these is taken that is affordable and reduces the variance. Collisions that are not
+undone add a relative variance of n gain^2 sum(x^2) / G. Undoing them for k items adds about
+k / (G (t - 1)), and is always done if that is at most ``SMALL_SHARE``.
 
-All of this depends on the channel alone: cells and the inverse of A are made once and kept.
+All of this depends on the channel alone, so cells and the inverse of A are cached.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ from ...foundation.errors import PlanError
 from .padded_items import TURN
 
 MOST_CORE = 4096
-"""Items of a dense solve."""
+"""Maximum number of items of a dense solve."""
 MOST_SHARE = 1 / 4
-"""Items of the core by cells of the pool: more would blow up the noise."""
+"""Maximum of the core's items divided by the pool's cells. More items would add too much variance."""
 SMALL_SHARE = 1 / 64
-"""Up to so many the solve costs next to nothing."""
+"""Up to this share the solve adds next to no variance."""
 MOST_PAIRS = 1 << 29
-"""Collisions that are counted one by one for a core."""
+"""Maximum number of collisions that are counted one by one for a core."""
 MOST_KEPT = 1 << 24
-"""Cells of keys under all seeds that are kept between tallies."""
+"""Maximum number of cells of keys under all seeds that are cached between tallies."""
 _BLOCK = 1 << 22
 _MET = 1e-7
-"""Seconds that it takes without compiled loops to look for the collisions of an item under a seed."""
+"""Seconds to find the collisions of one item under one seed without compiled loops."""
 _SINGULAR = 1e6
 
 
 def core_size(channel: SeedPool, keys: int, energy: float | Callable[[], float]) -> int:
-    """How many items, from item 0 on, have their collisions undone; ``energy``: n gain^2 sum(x^2)."""
+    """The number of items, from item 0 on, in the core. ``energy`` is n gain^2 sum(x^2)."""
     for items, count in channel.cores(keys):
         share = core_share(channel, count)
         if share > MOST_SHARE:
@@ -61,7 +62,7 @@ def core_size(channel: SeedPool, keys: int, energy: float | Callable[[], float])
 
 
 def core_share(channel: SeedPool, count: int) -> float:
-    """The part of the variance that solving for so many items adds; infinite where it is too much."""
+    """The relative variance that a solve for ``count`` items adds; infinite if it is too large."""
     if count > MOST_CORE or channel.pool * count**2 // (2 * channel.places) > MOST_PAIRS:
         return inf
     return count / (channel.pool * (channel.places - 1))
@@ -70,7 +71,7 @@ def core_share(channel: SeedPool, count: int) -> float:
 def item_weights(undo: Floats, place: int) -> Floats:
     """The weights of items' scores, ``(2, items)``, whose sums are a key's frequency and mass.
 
-    ``undo`` is what undoes the collisions of these items.
+    ``undo`` is the inverse of these items' collision matrix.
     """
     if undo.ndim == 2:
         return np.asarray(TURN @ undo[2 * place : 2 * place + 2])
@@ -80,12 +81,12 @@ def item_weights(undo: Floats, place: int) -> Floats:
 
 
 def excess(share: Floats, small: int) -> Floats:
-    """``(c - 1/t) / (1 - 1/t)``: 1 for an item with itself, 0 on average for two."""
+    """``(c - 1/t) / (1 - 1/t)``: 1 for an item with itself, 0 on average for two items."""
     return np.asarray((share - 1.0 / small) / (1.0 - 1.0 / small))
 
 
 def undone(excess: Floats) -> Floats:
-    """The inverse; of a pool that cannot tell some items apart, the inverse where it can."""
+    """The inverse; the pseudo-inverse if the pool cannot distinguish some items."""
     try:
         undo = np.asarray(np.linalg.inv(excess), np.float64)
     except np.linalg.LinAlgError:
@@ -96,10 +97,10 @@ def undone(excess: Floats) -> Floats:
 
 
 def meetings(hashes: np.ndarray) -> Iterator[tuple[Integers, Integers, Integers]]:
-    """Every two items that share a cell under a seed: seeds, and the two items, in several runs.
+    """All collisions in several runs: the seeds, the first items and the second items.
 
-    Items are sorted by their cell, seed by seed: those that collide are then neighbours, next ones,
-    next but one, and so on until no two are so far apart in one cell.
+    Items are sorted by their cell under each seed, so items that collide are one place apart, two places
+    apart, and so on, until no two items at that distance share a cell.
     """
     seeds, items = hashes.shape
     step = max(1, _BLOCK // max(items, 1))
@@ -118,7 +119,7 @@ def meetings(hashes: np.ndarray) -> Iterator[tuple[Integers, Integers, Integers]
 
 
 def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
-    """On how many seeds items collide; or the share of reports in the cells where they do."""
+    """The number of seeds under which two items collide; with ``seen``, the reports in their cells."""
     seeds, items = hashes.shape
     loops = worthwhile(hashes.size * _MET, "collisions") if seen is None else None
     if loops is not None:
@@ -137,10 +138,11 @@ def collided(hashes: np.ndarray, seen: Floats | None = None) -> Floats:
 
 
 def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
-    """Of CoCo's keys: shares of seeds on which two share a pair of cells; on which their cells are the
-    same, less those on which they are mirrored; and these with the chance that the other key is told.
+    """Three matrices over the keys of CoCo, each a share of seeds.
 
-    A key that is told lends its sign to whoever shares its pair.
+    The first counts seeds under which two keys share a pair of cells. The second counts those with equal
+    cells, less those with mirrored cells. The third is the second, weighted by the chance that the other
+    key is the one reported: a reported key lends its sign to every key that shares its pair.
     """
     half, words = channel.small // 2, channel.words_under(np.arange(keys))
     cells = (words >> np.uint64(32)).astype(np.int64)
@@ -164,11 +166,11 @@ def _mirrored(channel: CoCo, keys: int) -> tuple[Floats, Floats, Floats]:
 
 @lru_cache(maxsize=4)
 def undoing(channel: SeedPool, count: int) -> tuple[Floats, Floats]:
-    """What undoes the collisions of the first ``count`` items, and what it adds to a key's covariance.
+    """The inverse for the first ``count`` items, and the covariance that it adds to each key.
 
-    The first part is one matrix over items, or two over keys, of frequencies and of masses. The
-    second part, (keys, 2, 2), is in units of ``SeedPool.noise``: reports that are noise alone have the
-    covariance A, and so their solution has that of the inverse.
+    The first part is one matrix over items, or two over keys: for frequencies and for masses. The second
+    part, (keys, 2, 2), is in units of ``SeedPool.noise``: the scores of reports that are noise alone
+    have the covariance A, so their solution has the inverse of A as its covariance.
     """
     return _undoing(channel, count)
 
@@ -202,7 +204,7 @@ def _(channel: Collision, count: int) -> tuple[Floats, Floats]:
 
 @singledispatch
 def undoing_over(channel: SeedPool, count: int, seeds: Integers) -> Floats | None:
-    """What undoes the collisions of the first ``count`` items under some seeds; None if not offered."""
+    """The inverse for the first ``count`` items under these seeds alone; None if the pool has none."""
     return None
 
 
@@ -213,13 +215,13 @@ def _(channel: Collision, count: int, seeds: Integers) -> Floats | None:
 
 
 class SeedCells(NamedTuple):
-    """Some keys' cells in the tally, low and high under every seed, and where the two are one."""
+    """The cells of some keys in the tally, low and high, under every seed, and where they are equal."""
 
     keys: slice
     cells: Integers
     """(seeds, keys, 2)."""
     meet: tuple[Integers, Integers]
-    """Cell and key of every seed under which a key's low and high are one cell."""
+    """The cell and the key for every seed under which a key's low and high cells are equal."""
 
 
 def _cells(channel: SeedPool, keys: slice) -> SeedCells:
@@ -236,13 +238,13 @@ def _kept_cells(channel: SeedPool, keys: int) -> SeedCells:
 
 @lru_cache(maxsize=2)
 def other_cells(channel: SeedPool, first: int, last: int) -> Integers:
-    """The tally's cells of some items under every seed."""
+    """The cells of the items from ``first`` up to ``last`` in the tally, under every seed."""
     cells = channel.item_cells(np.arange(first, last))
     return np.asarray(np.arange(channel.pool)[:, None] * channel.small + cells)
 
 
 def blocks(channel: SeedPool, keys: int) -> Iterator[SeedCells]:
-    """The cells of all keys, in runs that fit into memory; kept where they are few."""
+    """The cells of all keys, in runs that fit into memory; cached if they are few."""
     if 2 * keys * channel.pool <= MOST_KEPT:
         yield _kept_cells(channel, keys)
         return

@@ -1,11 +1,11 @@
 """Decoding padding and sampling: one signed key of each person, real or dummy, through a channel.
 
-A held key is drawn by one in max(h, length) of those who hold h keys. So the share of reports that
-speak of it, times the length, is its frequency among people who hold no more keys than the length;
-of those who hold h more keys than that it counts only length / h.
+A person who holds h keys draws each of them with probability 1 / max(h, length). So the share of reports
+about a key, times the length, counts every holder with at most ``length`` keys once, and a holder with
+more keys length / h times.
 
-What a position shows (symbols), or how often an item is named (k-RR), gives the shares of the key's
-two signs; ``least_squares`` also uses that the shares of all positions, dummies included, sum to one.
+The symbols of a position, or the counts of an item under k-RR, give the shares of the key's two signs.
+``least_squares`` also uses that the shares of all positions, dummies included, sum to one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ENDS = np.linalg.inv(TURN).T
 
 
 def marks_of(plan: Plan, counts: Integers) -> tuple[Floats, Floats]:
-    """Reports ``(...,)``, and how often each position showed each symbol, ``(..., positions, symbols)``.
+    """Reports ``(...,)``, and counts of the symbols of each position, ``(..., positions, symbols)``.
 
     For k-RR an item is a symbol of its key's position: low, then high.
     """
@@ -52,13 +52,13 @@ def marks_of(plan: Plan, counts: Integers) -> tuple[Floats, Floats]:
 
 
 def _seen(channel: Channel, states: Floats) -> Floats:
-    """What positions show when their low and high have these shares, ``(..., positions, 2)``."""
+    """The law of the symbols of positions whose low and high have these shares, ``(..., 2)``."""
     law = channel.group_law(2)[:, 1:]
     return np.asarray(law[0] + states @ (law[1:] - law[0]))
 
 
 def _spread(channel: Channel, seen: Floats) -> Floats:
-    """Covariance of one report's (low, high), from what positions show."""
+    """Covariance of one report's (low, high), from the law of the symbols."""
     undo = channel.group_decoder(2)
     decoded = seen @ undo
     square = np.einsum("...s,si,sj->...ij", seen, undo, undo)
@@ -66,7 +66,7 @@ def _spread(channel: Channel, seen: Floats) -> Floats:
 
 
 class _Parts(NamedTuple):
-    """Shares of frequency and mass of every position, and the covariance of one report's."""
+    """Shares of frequency and mass of every position, and their covariance for one report."""
 
     values: Floats
     covariance: Floats
@@ -77,9 +77,9 @@ def _plain(values: Floats, spread: Floats) -> _Parts:
 
 
 def _summed(parts: _Parts, many: Floats) -> _Parts:
-    """The same after the shares are made to sum to one, each position taking an equal part.
+    """The same after the shares are moved by equal parts, so that they sum to one.
 
-    ``many`` says how many positions each one stands for.
+    ``many`` is the number of positions that each row stands for.
     """
     values, covariance = parts.values.copy(), parts.covariance.copy()
     size = many.sum()
@@ -115,9 +115,9 @@ def padded_moments(plan: Plan, counts: Integers, summed: bool = True) -> Moments
 
 
 def padded_forecast(plan: Plan, people: float, prior: Prior, summed: bool = True) -> Forecast:
-    """The error of ``least_squares``: the law of states of a prior, and what padding leaves out.
+    """The error of ``least_squares`` at a prior, with the bias of keys that padding leaves out.
 
-    Without ``summed`` that of ``baseline``.
+    Without ``summed`` it is the error of ``baseline``.
     """
     channel, length = plan.channels[0], plan.cap
     kept = prior.capped(length)
@@ -138,9 +138,9 @@ def padded_forecast(plan: Plan, people: float, prior: Prior, summed: bool = True
 class Published(Forecast):
     """The error of ``published``, from the moments of ``baseline``.
 
-    A count of one sign that is clipped to nothing, or to all holders, is a mean that is clipped to an
-    end of its range: nothing else, unless the frequency is clipped to 1. Then both signs' counts are
-    clipped to all people, and the mean is their difference.
+    Clipping the count of one sign to zero, or to all holders, clips the mean to an end of its range, and
+    has no other effect unless the frequency is clipped to 1. Then the counts of both signs are clipped
+    to the number of people, and the mean is their difference.
     """
 
     @cached_property
@@ -171,7 +171,7 @@ def _letters(channel: Channel) -> tuple[float, float, float]:
         raise PlanError("the published estimator is for keys that show low, high or nothing")
     fake, (flip, keep) = law[0, 1], law[2, 1:]
     limits = channel.limits(np.zeros(channel.cells)) if channel.names_states else None
-    if limits is not None:  # the lie as it is stated, without the units that are left over
+    if limits is not None:  # the stated probability of a lie, without the words that are left over
         fake = flip = float(limits.least[0])
     return keep + flip, 2 * fake, keep / (keep + flip)
 
@@ -204,7 +204,7 @@ def published(plan: Plan, counts: Integers, level: float) -> KeyBands:
 
 
 def _unclaimed(value: Floats) -> Band:
-    """Values that claim neither standard error nor interval."""
+    """Values without standard error and interval."""
     nothing = np.full(value.shape, np.nan)
     return Band(value, nothing, nothing, nothing)
 

@@ -1,13 +1,15 @@
-"""What a hash pool leaves after collisions are undone: of second order, two items held at a time.
+"""The error of a hash pool that remains after collisions of single items are undone.
 
-Who holds both of two keys that collide names their cell once, not twice, which no sum over single keys
-knows. It is a fixed error, of the pool's own seeds: it falls with the pool and not with reports.
+A person who holds two keys that collide names their cell once, not twice. Sums over single keys do not
+know this, so an error of second order remains, in pairs of items that one person holds. The pool's seeds
+fix it: it falls with the size of the pool, and not with the number of reports.
 
-* ``pair_variance``: how far counts lie from what single keys explain, seed by seed, from a tally.
-* ``second_order``: its size on average over pools, keys being held independently.
-* ``pool_error``: what it is under these seeds and for these people, where a table says what sets they
-  hold: by the channel's own law where keys are few; otherwise the luck of the seeds averages out, and
-  its size is told, from how often every two keys are held together.
+* ``pair_variance``: its variance from a tally, by how far each seed's counts are from the prediction of
+  single keys.
+* ``second_order``: its variance over pools if keys are held independently.
+* ``pool_error``: its value under the pool's own seeds, if a table says which sets people hold. With few
+  keys, the channel's law gives the bias. With many keys, the seeds' chance averages out, and the shares
+  of people who hold two keys together give the variance.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from .collision_matrix import blocks, undoing
 from .padded_items import ENDS, TURN
 
 FEW_KEYS = 32
-"""With more keys the luck of the seeds is left out."""
+"""Largest number of keys for which the bias under the pool's own seeds is always computed."""
 MOST_LOOKED = 1 << 22
-"""Seeds times items of all sets that are looked at one by one; of more a part."""
+"""Maximum number of seeds times items of all sets. If there are more, a part of the sets is used."""
 MOST_KEYS = 1 << 8
-"""Of so many keys every two are looked at in a sample."""
+"""Largest number of keys for which every pair is counted in a sample."""
 
 
 def undo_collisions(channel: SeedPool, values: Floats) -> Floats:
-    """Frequencies and masses ``(keys, 2)`` without what keys do to each other."""
+    """Frequencies and masses ``(keys, 2)`` without the effect of collisions between keys."""
     undo, _ = undoing(channel, 2 * len(values))
     if undo.ndim == 3:
         return np.stack([undo[0] @ values[:, 0], undo[1] @ values[:, 1]], axis=1)
@@ -42,15 +44,16 @@ def undo_collisions(channel: SeedPool, values: Floats) -> Floats:
 
 
 def pair_variance(channel: SeedPool, row: Integers, values: Floats, spread: Floats) -> Floats:
-    """What is to be added to frequencies' and masses' variances ``(keys, 2)``, of one tally.
+    """The variance that pairs of keys add to frequencies and masses ``(keys, 2)``, from one tally.
 
-    Every seed tells of a key by itself. Once what all keys explain is taken from the counts, what seeds
-    tell differs by chance, which is in ``spread``, and by what pairs of keys do under each: so the sum
-    of its squares over seeds is the variance, whatever keys are held together.
+    Every seed gives its own estimate of a key. After the prediction of single keys is subtracted from
+    the counts, the estimates of the seeds differ by chance, which is in ``spread``, and by collisions of
+    pairs. So the sum of their squares over the seeds, less ``spread``, is the variance that pairs add,
+    whichever keys are held together.
     """
     keys, reports = len(values), float(row[0])
     grid = row[1:].reshape(channel.pool, channel.small)
-    under = grid.sum(axis=1, keepdims=True) * channel.pool  # chance also gives seeds unlike numbers
+    under = grid.sum(axis=1, keepdims=True) * channel.pool  # seeds have different numbers of reports
     left = (grid - under * law_of_single_keys(channel, values).reshape(grid.shape)).ravel()
     squares = np.empty((keys, 2))
     for of, cells, _ in blocks(channel, keys):
@@ -75,17 +78,17 @@ def law_of_single_keys(channel: SeedPool, values: Floats) -> Floats:
 def second_order(channel: SeedPool, square: Floats, count: Floats) -> Floats:
     """The covariance that pairs of held keys leave after collisions are undone, (..., keys, 2, 2).
 
-    ``square`` are the squared frequencies and masses of keys, each standing for ``count``. Over pools
-    it is a random error of x_ij^2 / t / G for every pair i, j of a key's own, and of x_jk^2 / t^2 / G
-    for every other pair. (CoCo: of t / 2 pairs of cells for frequencies; of two that collide one lends
-    its sign, so masses have half.)
+    ``square`` holds the squared frequencies and masses of keys; each row stands for ``count`` keys. Over
+    pools the error of key i has the variance x_ij^2 / (t G) for every other key j, plus
+    x_jk^2 / (t^2 G) for every pair j, k of other keys. (CoCo has t / 2 pairs of cells for frequencies.
+    If two keys collide, one of them lends its sign, so the variance of masses is half.)
     """
 
-    def beside(first: Floats, second: Floats) -> Floats:
+    def with_others(first: Floats, second: Floats) -> Floats:
         return first * np.maximum((second * count).sum(axis=-1, keepdims=True) - second, 0.0)
 
     f, mass, energy = square[..., 0], square[..., 1], channel.key_energy(square)
-    squares = PairSquares(beside(energy, energy), beside(mass, f) + beside(f, mass))
+    squares = PairSquares(with_others(energy, energy), with_others(mass, f) + with_others(f, mass))
     return channel.second_order(squares, count)
 
 
@@ -95,9 +98,9 @@ def second_order(channel: SeedPool, square: Floats, count: Floats) -> Floats:
 def pool_error(
     channel: SeedPool, keys: int, sample: Sample, undoes: bool
 ) -> tuple[Floats, Floats] | None:
-    """Its part of the bias ``(keys, 2)``, and of the covariance ``(keys, 2, 2)``.
+    """The bias ``(keys, 2)`` and the covariance ``(keys, 2, 2)`` that the pool adds; one is zero.
 
-    ``undoes`` says whether collisions are undone; one of both is zero. None where keys are too many.
+    ``undoes`` says whether collisions of single items are undone. None if there are too many keys.
     """
     sets, _, _ = sampled_sets(sample, channel.held)
     if keys <= FEW_KEYS or channel.pool * sets.size <= MOST_LOOKED:
@@ -109,7 +112,7 @@ def pool_error(
 
 @lru_cache(maxsize=32)
 def sampled_sets(sample: Sample, cap: int, times: int | None = None) -> tuple[Integers, Floats, int]:
-    """The sets that people name, the share that does, and how many were drawn."""
+    """The sets that people name, the share of people who name each, and the number of drawn sets."""
     drawn = sample.sets(cap, times)
     sets, number = np.unique(drawn, axis=0, return_counts=True)
     return sets, number / len(drawn), len(drawn)
@@ -117,7 +120,7 @@ def sampled_sets(sample: Sample, cap: int, times: int | None = None) -> tuple[In
 
 @lru_cache(maxsize=64)
 def error_of_one_pool(channel: SeedPool, keys: int, sample: Sample, undoes: bool) -> Floats:
-    """What all reports say on average, less what is true; of some of the people if sets are many."""
+    """Expected estimate less truth, ``(keys, 2)``; from a part of the people if sets are many."""
     sets, shares, _ = sampled_sets(sample, channel.held)
     most = max(1, MOST_LOOKED // (channel.pool * channel.held))
     if len(sets) > most:
@@ -141,7 +144,7 @@ def paired(channel: SeedPool, keys: int, sample: Sample) -> Floats:
     low, high = marks[:, 0:-1:2], marks[:, 1:-1:2]
 
     def squared(first: Floats, second: Floats) -> Floats:
-        """For each key the sum over others of x^2, less what chance adds to it."""
+        """The sum of x^2 over the other keys, for each key, less the expected share of chance."""
         share = first.T @ (second * shares[:, None])
         chance = np.abs(first).T @ (np.abs(second) * shares[:, None]) / drawn
         squares = np.maximum(share**2 - chance, 0.0)

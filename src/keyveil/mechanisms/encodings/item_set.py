@@ -24,7 +24,7 @@ import numpy as np
 from ...channel import Channel, Collision
 from ...estimate.decoding import StateDecoding
 from ...foundation.arrays import Integers, Words
-from ...foundation.coins import Stream
+from ...foundation.stream import Stream
 from ...people.people import People
 from ...people.schema import Schema
 from ...people.views import Views

@@ -16,7 +16,7 @@ import numpy as np
 from ...channel import Channel, Proof, Symbols, Symmetric
 from ...estimate.decoding import StateDecoding
 from ...foundation.arrays import WORD, Floats, Integers, Words
-from ...foundation.coins import Stream
+from ...foundation.stream import Stream
 from ...people.people import People
 from ...people.schema import Schema
 from ...people.views import Views

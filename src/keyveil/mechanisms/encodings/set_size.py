@@ -14,7 +14,7 @@ import numpy as np
 from ...channel import Channel
 from ...estimate.decoding import StateDecoding
 from ...foundation.arrays import Floats, Integers
-from ...foundation.coins import Stream
+from ...foundation.stream import Stream
 from ...people.people import People
 from ...people.schema import Schema
 from ...people.size_buckets import bucket_ends, bucket_of, bucket_shares

@@ -13,7 +13,7 @@ import numpy as np
 from ...channel import Channel, Halfspace
 from ...estimate.decoding import StateDecoding
 from ...foundation.arrays import WORD, Bits, Integers
-from ...foundation.coins import Stream
+from ...foundation.stream import Stream
 from ...people.people import People
 from ...people.schema import Schema
 from ...people.views import Views

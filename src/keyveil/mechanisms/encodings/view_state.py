@@ -13,8 +13,8 @@ import numpy as np
 from ...channel import Channel
 from ...estimate.decoding import StateDecoding
 from ...foundation.arrays import Floats, Integers, Words
-from ...foundation.coins import Stream
 from ...foundation.errors import PlanError
+from ...foundation.stream import Stream
 from ...people.people import People
 from ...people.schema import Schema
 from ...people.views import Views

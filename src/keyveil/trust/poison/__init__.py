@@ -21,7 +21,7 @@ scales in results and on [-1, 1] as input; they stop at the ends of their range.
 
 from __future__ import annotations
 
-from ..health.pool_limits import collision_limits
+from ..health.collision_limits import collision_limits
 from .attack import ATTACKS, CHOICES, GOALS
 from .attack_summary import AttackRow, average_key, compare_gains, line
 from .conditional_attack import raised_conditional

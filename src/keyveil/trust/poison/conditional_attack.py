@@ -16,7 +16,8 @@ from ...people.prior_laws import independent_law
 from ...plan.plan import Plan
 from .attack import FREQUENCY, MEAN, Aimed, Attack, best_ratio, on_own_range, ratio
 from .gains import Change
-from .influence import CellInfluence, Positions, channel_influence
+from .influence import channel_influence
+from .report_influence import CellInfluence, Positions
 
 _ZERO = 1e-9
 """Smallest denominator of a ratio."""

@@ -21,7 +21,8 @@ from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .attack import Attack, finite, first_goal, on_own_range
 from .averaged_attack import is_pooled
-from .influence import CellInfluence, Positions, PossibleReports, ReportGroup
+from .influence import PossibleReports, ReportGroup
+from .report_influence import CellInfluence, Positions
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ from ...foundation.tails import above
 from ...plan.plan import Plan
 from ...plan.tally import Tally
 from .attack import Attack, finite, first_goal, on_own_range
-from .influence import MOST_SOLVED, CellInfluence, ReportGroup, set_influence
+from .influence import MOST_SOLVED, ReportGroup, set_influence
 from .reach import ANYWHERE, LEVEL, PARTS, Cheat, ShiftSource
+from .report_influence import CellInfluence
 
 RATE = 1e-3
 """The probability that anything is left out of an honest tally."""
