@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import keyveil
 from keyveil import Coins, Plan, Schema, Tally
 from keyveil.plan.report_file import writing
@@ -54,6 +56,20 @@ def test_small_commands_load_neither_estimators_nor_tables_nor_rich(tmp_path):
         for name in ("estimate.linear", "estimate.answer", "people.tables.table_reader", "planner"):
             assert f"keyveil.{name}" not in modules, (words, name)
     assert Tally.load(plan, tmp_path / "tally.kv").reports == 2
+
+
+@pytest.mark.parametrize(("stated", "threads"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)])
+def test_linear_algebra_of_a_command_has_one_thread_unless_the_user_says_otherwise(stated, threads):
+    code = (
+        "import os, sys\nfrom keyveil.cli import main\nsys.argv[1:] = ['mechanisms', '--json']\n"
+        "try:\n    main()\nexcept SystemExit:\n    import numpy\n"
+        "    print(len(os.listdir('/proc/self/task')), file=sys.stderr)"
+    )
+    others = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=others | stated, capture_output=True, text=True, check=True
+    )
+    assert int(done.stderr) == min(threads, os.cpu_count() or 1)
 
 
 def test_the_function_estimate_stays_whatever_is_imported():

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+
+THREADS = "OPENBLAS_NUM_THREADS"
+"""The number of threads of linear algebra. One is fastest: our matrices are small, and threads wait for
+each other."""
 
 
 def main() -> None:
     """Run the command; every refusal is one line and an exit code that means something."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)  # imports make many objects and no garbage
+    if "OMP_NUM_THREADS" not in os.environ:
+        os.environ.setdefault(THREADS, "1")
     try:
         from .command import run
 
