@@ -27,7 +27,7 @@ from stated_clock import StatedClock
 
 from keyveil.foundation.errors import KeyveilError
 from keyveil.service.collector.engine import admin
-from keyveil.service.collector.engine.writer import Writer
+from keyveil.service.collector.engine.writer import BUSY_REQUESTS, GATHER_SECONDS, Writer, _Waiting
 from keyveil.service.collector.http import batches
 from keyveil.service.collector.http.server import ServerLog, address_of, listening, room_for
 from keyveil.service.collector.process.logs import Log
@@ -449,6 +449,20 @@ def test_a_transaction_is_bounded_and_no_report_is_left_out(tmp_path):
     assert max(sizes) < 10 + 4
     assert sum(sizes) == desk.reports() == 80
     desk.close()
+
+
+def test_a_busy_writer_waits_for_more_and_a_lone_request_never_waits(file_desk, monkeypatch):
+    parts = file_desk.service
+    writer = Writer(file_desk.store, file_desk.clock, parts.settings, parts.metrics, parts.log)
+    groups, waits = [], []
+    monkeypatch.setattr(writer, "_commit", lambda group, _: groups.append(len(group)))
+    monkeypatch.setattr(time, "sleep", lambda seconds: waits.append((len(groups), seconds)))
+    for number in (1, 1, BUSY_REQUESTS, 1, 1):
+        for _ in range(number):
+            writer._queue.put(_Waiting(Parcel(1, 1, 1, [bytes(16)], b""), None))
+        writer._step()
+    assert groups == [1, 1, BUSY_REQUESTS, 1, 1]
+    assert waits == [(3, GATHER_SECONDS)], "only after the busy transaction"
 
 
 def test_one_who_asks_and_goes_does_not_end_the_writer(tmp_path):
