@@ -58,7 +58,7 @@ function outcomesOf(channel) {
 }
 
 const SENTENCES = {
-  table: "Each row is a true state, each column a report: the colour says how often the device sends it. Point at a cell for the number.",
+  table: "Each row is a true state, each column a report: the colour, and the number in percent where there is room, say how often the device sends it.",
   symmetric: "The device sends the true state with one probability, and each other state with another.",
   symbols: "The device sends a symbol for every position, and each is drawn on its own.",
   subset: "The device sends a set of states; the true one is in it more often than any other.",
