@@ -236,7 +236,7 @@ def test_answers_grow_while_reports_arrive(page, collector):
 
 
 def test_files_are_those_of_the_api(page, collector, tmp_path):
-    plan, tally = filled(collector)
+    plan, tally = filled(collector, epsilon=1)
     enter(page, collector, "c/menu/plan")
     for button, name in (("Plan (JSON)", "plan"), ("Tally", "tally"), ("Answers (CSV)", "answers")):
         with page.expect_download() as waiting:

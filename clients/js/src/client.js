@@ -245,19 +245,24 @@ export class Client {
 
   /** Try to send within the patience of one call. `now` ignores the planned time of the first try. */
   async #send(hash, now, refused) {
+    const { attempts, longest } = this.#patience;
+    let answer;
     for (let attempt = 1; ; attempt++) {
       const claimed = await this.#claim(hash, now && attempt === 1, refused);
-      if (!claimed) break;
-      const { tries, id } = claimed;
-      const { state, reason, after } = judge(await this.#post(claimed), id);
-      const next = this.#clock() + this.#patience.delay(tries, after);
-      await this.#change((ledger) => markAnswer(answerTo(ledger, hash), { state, reason, after: next }));
-      const delay = next - this.#clock();
-      const { attempts, longest } = this.#patience;
-      if (state !== "waiting" || attempt >= attempts || delay > longest) break;
+      if (claimed) {
+        const { state, reason, after } = judge(await this.#post(claimed), claimed.id);
+        const next = this.#clock() + this.#patience.delay(claimed.tries, after);
+        await this.#change((ledger) =>
+          markAnswer(answerTo(ledger, hash), { state, reason, after: next }),
+        );
+      }
+      answer = answerTo(await this.#ledger(), hash);
+      const delay = answer.after - this.#clock();
+      // without a claim, another tab is sending the report
+      const over = !(claimed || now) || answer.state !== "waiting";
+      if (over || attempt >= attempts || delay > longest) break;
       await pause(delay + 0.001); // the stored time is rounded
     }
-    const answer = answerTo(await this.#ledger(), hash);
     if (isWaiting(answer, true)) this.#pending.set(hash, answer);
     else this.#pending.delete(hash);
     return outcomeOf(answer);

@@ -60,7 +60,7 @@ h4,small{color:var(--soft);font-size:.85em}
 section>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(12rem,1fr));gap:.75rem}
 li{display:block;border:1px solid var(--line);border-radius:.5rem;padding:.25rem .75rem;margin:.25rem 0;overflow-wrap:anywhere}
 meter{width:100%}
-button{font:inherit;color:var(--accent);background:none;border:1px solid;border-radius:.5rem;padding:.5rem 1rem;margin:.25rem .5rem .25rem 0}
+button{font:inherit;color:var(--accent);background:none;border:1px solid var(--accent);border-radius:.5rem;padding:.5rem 1rem;margin:.25rem .5rem .25rem 0}
 [part=accept]{color:var(--keyveil-on-accent,light-dark(#fff,#111));background:var(--accent)}
 :disabled{opacity:.5}
 [role=status]{font-weight:600}`);

@@ -110,7 +110,7 @@ export class Client {
   readonly url: string;
   budget(): Promise<Budget>;
   answers(name?: string): Promise<Outcome[]>;
-  about(name: string): Promise<{ readonly [name: string]: unknown }>;
+  about(name: string, expected?: string): Promise<{ readonly [name: string]: unknown }>;
   plan(name: string, expected?: string): Promise<Plan>;
   offer(name: string, expected?: string): Promise<Offer>;
   answer(

@@ -4,7 +4,9 @@ import { framed, law, shares } from "./charts.js";
 import { h } from "./dom.js";
 
 const WORDS = 2 ** 32;
+/** Most states, and most possible reports, of a channel that is drawn. */
 const MOST = 32;
+const MOST_OUTPUTS = 64;
 
 /** The parts of a plan; a plan without parts is one. */
 export function partsOf(plan) {
@@ -56,7 +58,7 @@ function outcomesOf(channel) {
 }
 
 const SENTENCES = {
-  table: "Each row is a true state, each column a report: the number says how often, in percent, the device sends it.",
+  table: "Each row is a true state, each column a report: the colour, and the number in percent where there is room, say how often the device sends it.",
   symmetric: "The device sends the true state with one probability, and each other state with another.",
   symbols: "The device sends a symbol for every position, and each is drawn on its own.",
   subset: "The device sends a set of states; the true one is in it more often than any other.",
@@ -80,7 +82,7 @@ function picture(plan, part, channel, name, share, width) {
   const rows = rowsOf(inner);
   const words = before + SENTENCES[inner.shape];
   const title = `The channel${share}`;
-  if (rows && rows.length <= MOST && rows[0].length <= MOST) {
+  if (rows && rows.length <= MOST && rows[0].length <= MOST_OUTPUTS) {
     const states = inner === channel ? stateNames(plan, part, rows.length) : rows.map((_, state) => `state ${state}`);
     const outputs = rows.length === rows[0].length && inner.shape === "symmetric" ? states : rows[0].map((_, output) => `report ${output}`);
     return framed(law({ rows, states, outputs, width }), { title, name, words, fixed: true });

@@ -149,11 +149,12 @@ export function law({ rows, states, outputs, width }) {
   const cells = rows.flatMap((row, state) => row.map((share, output) => ({ state, output, share })));
   const colour = d3.scaleSequentialSqrt([0, d3.max(cells, (cell) => cell.share)], d3.interpolateRgb(css("--cell-low"), css("--cell-high")));
   const left = Math.min(170, 16 + 7 * Math.max(...states.map((name) => name.length)));
-  const size = Math.max(16, Math.min(60, (width - left - 10) / outputs.length));
+  const right = 44; // the last name leans over the edge
+  const size = Math.max(16, Math.min(60, (width - left - right) / outputs.length));
   const tall = Math.min(size, 34);
   const long = Math.max(...outputs.map((name) => name.length)) * 7 > size;
   return Plot.plot({
-    width: left + size * outputs.length + 10, height: (long ? 96 : 40) + tall * states.length, marginLeft: left, marginTop: long ? 92 : 36, marginBottom: 4, marginRight: 10, style: STYLE,
+    width: left + size * outputs.length + right, height: (long ? 96 : 40) + tall * states.length, marginLeft: left, marginTop: long ? 92 : 36, marginBottom: 4, marginRight: right, style: STYLE,
     x: { domain: d3.range(outputs.length), axis: null, padding: 0.04 }, y: { domain: d3.range(states.length), axis: null, padding: 0.04 },
     marks: [
       Plot.axisX({ anchor: "top", tickSize: 0, tickFormat: (i) => short(outputs[i], 16), tickRotate: long ? -50 : 0, textAnchor: long ? "start" : "middle", label: null }),

@@ -63,7 +63,7 @@ export function home(session) {
 /** The card of a collection. */
 function card(name) {
   const state = h("span", { class: "badge" }), health = h("dd", {}, "checking");
-  const cells = Object.fromEntries(["Reports", "Rate", "Epsilon", "Proven", "Keys", "Mechanism", "Refused"].map((title) => [title, h("dd", { class: title === "Reports" ? "big" : "" })]));
+  const cells = Object.fromEntries(["Reports", "Rate", "Epsilon promised", "Epsilon proven", "Keys", "Mechanism", "Refused"].map((title) => [title, h("dd", { class: title === "Reports" ? "big" : "" })]));
   const samples = [];
   const element = h("article", { class: "card", "data-collection": name }, h("div", { class: "row between" }, h("h2", {}, h("a", { href: address(["c", name, "answers"]) }, name)), state),
     h("dl", { class: "facts" }, Object.entries(cells).map(([title, cell]) => h("div", {}, h("dt", {}, title), cell)), h("div", {}, h("dt", {}, "Health"), health)));
@@ -78,8 +78,8 @@ function card(name) {
       const [[then, before], [now, reports]] = [samples[0], samples.at(-1)];
       cells.Reports.textContent = whole(row.reports) + (row.people ? ` of ${whole(row.people)}` : "");
       cells.Rate.textContent = samples.length < 2 ? "…" : rate((reports - before) / ((now - then) / 1000));
-      cells.Epsilon.textContent = epsilon(row.promised);
-      cells.Proven.textContent = epsilon(row.proven);
+      cells["Epsilon promised"].textContent = epsilon(row.promised);
+      cells["Epsilon proven"].textContent = epsilon(row.proven);
       cells.Keys.textContent = whole(row.keys);
       cells.Mechanism.textContent = row.mechanism;
       cells.Refused.textContent = whole(row.refused);

@@ -25,7 +25,7 @@ export function collectionPage(session, name, reload) {
       context = { name, path, plan, facts, status, session, early, together: knowsPairs(plan), width: () => Math.min(element.clientWidth || 900, 1120), reload };
       shown(status.state);
       count(status.rounds.at(-1).reports);
-      put(summary, fact("Reports", reports), fact("Rate", speed), fact("Epsilon", h("dd", {}, epsilon(facts.promised))), fact("Proven", h("dd", {}, epsilon(facts.proven))), fact("Keys", h("dd", {}, whole(facts.keys))), fact("Mechanism", h("dd", {}, facts.mechanism)), status.rounds.length > 1 || plan.chain ? fact("Round", h("dd", {}, String(status.round))) : null);
+      put(summary, fact("Reports", reports), fact("Rate", speed), fact("Epsilon promised", h("dd", {}, epsilon(facts.promised))), fact("Epsilon proven", h("dd", {}, epsilon(facts.proven))), fact("Keys", h("dd", {}, whole(facts.keys))), fact("Mechanism", h("dd", {}, facts.mechanism)), status.rounds.length > 1 || plan.chain ? fact("Round", h("dd", {}, String(status.round))) : null);
       show(id);
       live(name, heard, gone.signal);
     } catch (error) {

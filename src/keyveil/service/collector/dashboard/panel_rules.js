@@ -28,6 +28,7 @@ function make(context) {
     { id: "support", title: "Of all people", number: true, wide: 2, sort: (rule) => rule.support.value, cells: (rule) => cell("frequency", rule.support) },
   ];
   const listing = table({ label: "Association rules", columns, name: "rule", view, changed: () => keep({ find: view.find }) });
+  listing.hidden = true; // "0 rules" would be said too early
   const words = h("p", { class: "note" });
   const problem = h("div");
   const fresh = h("button", { type: "button", hidden: true, onclick: load }, "Update");
@@ -47,6 +48,7 @@ function make(context) {
         ? `${whole(document.found)} of ${whole(document.tested)} tested rules are above noise; the surest are listed first. On average at most ${Math.round(100 * rate)} % of such a list are false.`
         : `None of ${whole(document.tested)} tested rules is above noise. More reports may show some.`;
       listing.show(document.rules);
+      listing.hidden = !document.rules.length;
     } catch (error) { words.textContent = ""; put(problem, h("p", { class: "problem" }, error.message)); }
   }
 
