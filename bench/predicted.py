@@ -23,7 +23,7 @@ from keyveil.simulate.contest import Contest, all_competitors
 from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population
 
-from .planner import EPSILONS, populations, write
+from .planner import EPSILONS, NAMES, populations, write
 
 FIRST = ("least_squares", "unbiased", "debiased")
 """Names of mechanisms' first estimators."""
@@ -58,7 +58,7 @@ def rows_of(name: str, population: Population, people: int, repeat: int) -> list
         rows = measure(contest, mechanisms, EPSILONS, lenient=True).rows
         print(f"{name}: {', '.join(estimators)}: {perf_counter() - start:.0f} s", flush=True)
         for row in rows:
-            document = {label: value for label, value in row.document().items() if label != "runs"}
+            document = _without_runs(row.document())
             clear = share_clear(contest, row.chosen, f"{row.epsilon:g}")
             measured.append({"population": name, "clear": clear, **document})
     return measured
@@ -109,7 +109,7 @@ def anew(row: dict[str, Any], population: Population, people: int) -> dict[str, 
     document = contest.rows(str(row["chosen"]), f"{row['epsilon']:g}")[0].document()
     own = {name: row[name] for name in ("population", "clear", "mechanism", "chosen")}
     was = {part: row[f"mse_{part}"] for part in ("frequency", "mean")}
-    return {**{n: v for n, v in document.items() if n != "runs"}, **own, "was": was}
+    return {**_without_runs(document), **own, "was": was}
 
 
 def lines_of(rows: list[dict[str, Any]]) -> list[str]:
@@ -186,7 +186,7 @@ def auto_lines(rows: list[dict[str, Any]]) -> list[str]:
         "| --- | --: | --- | --- | --: | --: |",
     ]
     answered: list[float] = []
-    for row in rows:
+    for row in sorted(rows, key=lambda row: (NAMES.index(row["population"]), row["epsilon"])):
         pairs = [ratios([row], part)[0][1:] for part in ("frequency", "mean")]
         cells = " | ".join(f"{ratio:.2f} ± {error:.2f}" for ratio, error in pairs)
         says = "refuses" if row["refused"] else "can answer"
