@@ -24,7 +24,7 @@ from keyveil.simulate.contest import Contest
 from keyveil.simulate.tallies import simulate_runs
 
 from .pair_coverage import expected_range
-from .planner import EPSILONS, populations, write
+from .planner import EPSILONS, NAMES, populations, write
 
 ROUNDING = 1e-12
 """A true frequency of one may be a little more by rounding."""
@@ -122,6 +122,7 @@ def main() -> None:
                 print(line(part), flush=True)
             if given.json:
                 given.json.write_text(json.dumps(measured))
+    measured.sort(key=lambda part: (NAMES.index(str(part["population"])), float(str(part["epsilon"]))))
     lines = [*verdict(measured), "", *HEADER, *map(line, measured)]
     print("\n".join(lines))
     if given.write:

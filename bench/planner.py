@@ -51,6 +51,8 @@ TABLES = {
     "jester-1": ("-10,10", 100),
     "movietweetings-336k": ("0,10", 50),
 }
+NAMES = ("gaussian", "uniform", "pckv-uu", "pckv-gg", *TABLES)
+"""The names of the populations, in the order of tables."""
 
 
 @dataclass(frozen=True)
@@ -271,14 +273,13 @@ def main() -> None:
 
 def earlier_runs(paths: list[Path]) -> tuple[Settings, Settings]:
     """The settings of several runs, each once, by the order of populations and by epsilon."""
-    names = ["gaussian", "uniform", "pckv-uu", "pckv-gg", *TABLES]
     runs = [json.loads(path.read_text()) for path in paths]
     merged: list[Settings] = []
     for part in ("tables", "unknowing"):
         merged.append({})
         for table in runs[0][part]:
             settings = {(s["population"], s["epsilon"]): s for run in runs for s in run[part][table]}
-            order = sorted(settings, key=lambda where: (names.index(where[0]), where[1]))
+            order = sorted(settings, key=lambda where: (NAMES.index(where[0]), where[1]))
             merged[-1][table] = [settings[where] for where in order]
     return merged[0], merged[1]
 

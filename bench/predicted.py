@@ -3,6 +3,7 @@
 ``python -m bench.predicted [--write] [--data DIR] [--json FILE] [--repeat 200] [--only NAMES]`` measures
 all populations of ``bench.planner`` at eight epsilons. ``--json`` keeps populations that were measured
 before, so that they can be measured one after the other. ``--write`` puts the table into the docs.
+``--auto`` measures only the default answers of the planner's choice, told the table, at all settings.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from keyveil.simulate.parallel import measure
 from keyveil.simulate.planner_ways import all_competitors
 from keyveil.simulate.tallies import Population
 
-from .planner import EPSILONS, populations, write
+from .planner import EPSILONS, NAMES, populations, write
 
 FIRST = ("least_squares", "unbiased", "debiased")
 """Names of mechanisms' first estimators."""
@@ -58,7 +59,7 @@ def rows_of(name: str, population: Population, people: int, repeat: int) -> list
         rows = measure(contest, mechanisms, EPSILONS, lenient=True).rows
         print(f"{name}: {', '.join(estimators)}: {perf_counter() - start:.0f} s", flush=True)
         for row in rows:
-            document = {label: value for label, value in row.document().items() if label != "runs"}
+            document = _without_runs(row.document())
             clear = share_clear(contest, row.chosen, f"{row.epsilon:g}")
             measured.append({"population": name, "clear": clear, **document})
     return measured
@@ -109,7 +110,7 @@ def anew(row: dict[str, Any], population: Population, people: int) -> dict[str, 
     document = contest.rows(str(row["chosen"]), f"{row['epsilon']:g}")[0].document()
     own = {name: row[name] for name in ("population", "clear", "mechanism", "chosen")}
     was = {part: row[f"mse_{part}"] for part in ("frequency", "mean")}
-    return {**{n: v for n, v in document.items() if n != "runs"}, **own, "was": was}
+    return {**_without_runs(document), **own, "was": was}
 
 
 def lines_of(rows: list[dict[str, Any]]) -> list[str]:
@@ -167,6 +168,41 @@ def _named(settings: list[str]) -> str:
     return f" ({'; '.join(settings)})" if settings else ""
 
 
+def auto_rows(name: str, population: Population, people: int, repeat: int) -> list[dict[str, Any]]:
+    """The rows of the planner's choice on one population, with its default answers."""
+    coins = Coins.stated("bench predicted auto").under(name)
+    contest = Contest(population, people, repeat, coins, estimators=(DEFAULT,))
+    rows = measure(contest, ["auto"], EPSILONS, processes=1).rows
+    return [{"population": name, "clear": 1.0, **_without_runs(row.document())} for row in rows]
+
+
+def _without_runs(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != "runs"}
+
+
+def auto_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """Every setting: the plan, whether the planner refuses it, and both ratios."""
+    lines = [
+        "| population | epsilon | plan | planner | predicted / measured, f | m |",
+        "| --- | --: | --- | --- | --: | --: |",
+    ]
+    answered: list[float] = []
+    for row in sorted(rows, key=lambda row: (NAMES.index(row["population"]), row["epsilon"])):
+        pairs = [ratios([row], part)[0][1:] for part in ("frequency", "mean")]
+        cells = " | ".join(f"{ratio:.2f} ± {error:.2f}" for ratio, error in pairs)
+        says = "refuses" if row["refused"] else "can answer"
+        answered += [] if row["refused"] else [ratio for ratio, _ in pairs]
+        lines.append(
+            f"| {row['population']} | {row['epsilon']:g} | {row['chosen']} | {says} | {cells} |"
+        )
+    inside = sum(LOW <= ratio <= HIGH for ratio in answered)
+    first = (
+        f"- If the planner can answer, {inside} of {len(answered)} ratios are within {LOW} to {HIGH}: "
+        f"the smallest is {min(answered):.2f} and the largest {max(answered):.2f}."
+    )
+    return [first, "", *lines]
+
+
 def main() -> None:
     """Measure, print, and with ``--write`` put the table into the docs."""
     parser = argparse.ArgumentParser()
@@ -175,6 +211,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=200)
     parser.add_argument("--only", default="")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--auto", action="store_true")
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     if given.json and given.json.exists():
@@ -183,19 +220,24 @@ def main() -> None:
     only = {name for name in given.only.split(",") if name}
     for name, (population, people) in populations(given.data, only).items():
         if name not in known:
-            rows += rows_of(name, population, people, given.repeat)
-        rows = [
-            anew(row, population, people)
-            if row["population"] == name and "was" not in row and off(row)
-            else row
-            for row in rows
-        ]
+            measured = auto_rows if given.auto else rows_of
+            rows += measured(name, population, people, given.repeat)
+        rows = (
+            rows
+            if given.auto
+            else [
+                anew(row, population, people)
+                if row["population"] == name and "was" not in row and off(row)
+                else row
+                for row in rows
+            ]
+        )
         if given.json:
             given.json.write_text(json.dumps(rows))
-    lines = [*lines_of(rows), "", *outside(rows)]
+    lines = auto_lines(rows) if given.auto else [*lines_of(rows), "", *outside(rows)]
     print("\n".join(lines))
     if given.write:
-        write({"predicted": lines})
+        write({"predicted-auto" if given.auto else "predicted": lines})
 
 
 if __name__ == "__main__":

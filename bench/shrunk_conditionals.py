@@ -1,15 +1,17 @@
 """Conditionals with and without shrinkage on the same tallies: ``best`` beside ``pooled``.
 
 ``python -m bench.shrunk_conditionals --data DIR [--write] [--repeat 20] [--keys 8,20,100]
-[--people 6e3,1e5,1e6] [--epsilon 0.5,1,2,4] [--place shrunk]`` reads the tables of ratings in DIR and
-measures all ordered pairs of each table's most held keys with ``pairs``. A ratio is the squared error of
-``pooled`` over that of ``best``, values clipped to their range, unknown ones taken as its middle.
+[--people 6e3,1e5,1e6] [--epsilon 0.5,1,2,4] [--place shrunk] [--json FILE]`` reads the tables of ratings
+in DIR and measures all ordered pairs of each table's most held keys with ``pairs``. A ratio is the
+squared error of ``pooled`` over that of ``best``, values clipped to their range, unknown ones taken as
+its middle. ``--json`` keeps rows that were measured before, so that tables can be measured one by one.
 ``bench.pair_coverage`` has the coverage of every single pair.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
@@ -154,21 +156,30 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=20, help="for 100 keys a tenth of it")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--place", default="shrunk", help="the place on the page to write to")
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    lines, ratios = list(HEADER), []
+    measured: dict[str, tuple[str, tuple]] = {}
+    if given.json and given.json.exists():
+        measured = json.loads(given.json.read_text())
     for name in given.only.split(","):
         for keys in map(int, given.keys.split(",")):
             top = most_held(given.data / f"{name}.parquet", TABLES[name], keys)
             for people in (int(float(number)) for number in given.people.split(",")):
                 for epsilon in given.epsilon.split(","):
+                    place = f"{name} {keys} {people} {epsilon}"
+                    if place in measured:
+                        continue
                     repeat = given.repeat if keys < 100 else max(1, given.repeat // 10)
-                    line, pair = row(name, top, people, epsilon, repeat)
-                    lines.append(line)
-                    ratios.append(pair)
-                    print(line, flush=True)
+                    measured[place] = row(name, top, people, epsilon, repeat)
+                    print(measured[place][0], flush=True)
+            if given.json:
+                given.json.write_text(json.dumps(measured))
+    ratios = [pair for _, pair in measured.values()]
     means = np.exp(np.log(ratios).mean(axis=0))
     least = np.min(ratios, axis=0)
-    lines += [
+    lines = [
+        *HEADER,
+        *(line for line, _ in measured.values()),
         "",
         f"Geometric means over {len(ratios)} settings: {means[0]:.2f} for frequencies and "
         f"{means[1]:.2f} for means; at worst {least[0]:.2f} and {least[1]:.2f}.",
