@@ -33,6 +33,7 @@ from .estimate.linear import by_least_squares, key_weights, single_moments
 from .foundation.arrays import WORD, Floats, Integers
 from .foundation.coins import Coins, Stream, address
 from .foundation.errors import ReportError
+from .foundation.exact import Number
 from .foundation.lazy_names import loaded_later
 from .mechanisms import mechanism_named
 from .mechanisms.mechanism import CALIBRATIONS
@@ -137,9 +138,7 @@ def check_channel(channel: Channel, draws: int = 20_000, seed: int | str = 0) ->
     check_simulation(channel, draws, seed)
 
 
-def example_plan(
-    schema: Schema, name: str, epsilon: float | str | Decimal = 1, calibrate: str = "paper"
-) -> Plan:
+def example_plan(schema: Schema, name: str, epsilon: Number = 1, calibrate: str = "paper") -> Plan:
     """An example plan of a mechanism, with the parameters that it requires."""
     return Plan.of(schema, name, epsilon, calibrate, **mechanism_named(name).example(schema))
 
