@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import subprocess
 import sys
@@ -21,6 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.estimate.learn import ChowLiu, Cube, DecisionTree, ExactEvidence, NaiveBayes, Rules, rules
+from keyveil.estimate.learn.chow_liu import ChowLiuOptions
+from keyveil.estimate.learn.rules import RuleOptions
+from keyveil.estimate.learn.tree import TreeOptions
 from keyveil.foundation.errors import QueryError, RecordError, TableError
 from keyveil.foundation.frame_output import frame_of
 from keyveil.simulate.tallies import Population
@@ -204,6 +208,18 @@ def test_pictures_draw_on_the_axes_and_leave_the_backend(exact):
     ]
     assert "Hamburger\nis high?" in said
     assert any(text.startswith("held 1.00\n[1.00, 1.00]\n30 % of people") for text in said)
+
+
+@pytest.mark.parametrize(
+    ("options", "learner", "others"),
+    [
+        (RuleOptions, rules, {"conditionals", "keys"}),
+        (TreeOptions, DecisionTree, {"target"}),
+        (ChowLiuOptions, ChowLiu, set()),
+    ],
+)
+def test_type_checkers_see_the_options_of_a_tally(options, learner, others):
+    assert set(options.__annotations__) | others == set(inspect.signature(learner).parameters)
 
 
 def test_scikit_learn_is_not_loaded():

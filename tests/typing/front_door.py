@@ -2,6 +2,7 @@
 
 from typing import Any, assert_type
 
+import numpy as np
 from matplotlib.axes import Axes
 
 import keyveil as kv
@@ -35,6 +36,8 @@ def analysis(frame: Any, users: list[int]) -> None:
     assert_type(conditionals.plot(kind="mean"), Axes)
     assert_type(tally.query("mean(Alien)"), kv.QueryAnswer)
     assert_type(tally.query("mean(Alien)", "lift(Alien | Cats)"), kv.QueryResults)
+    assert_type(tally.query(["mean(Alien)"]), kv.QueryResults)
+    assert_type(tally.query(("mean(Alien)", "mean(Cats)")), kv.QueryResults)
     assert_type(tally.tree("Alien", max_depth=2), kv.learn.DecisionTree)
     assert_type(tally.bayes("Alien"), kv.learn.NaiveBayes)
     assert_type(tally.chow_liu(), kv.learn.ChowLiu)
@@ -44,3 +47,17 @@ def analysis(frame: Any, users: list[int]) -> None:
     for rule in rules:
         assert_type(rule.lift, kv.Estimate)
     assert_type(str(advice.table()), str)
+
+
+def numbers_of_numpy(schema: kv.Schema) -> None:
+    """NumPy's numbers are taken wherever a number is."""
+    own = kv.Schema.of(np.arange(3), np.float32(1), np.int64(5))
+    assert_type(kv.Plan.of(own, "kvue", np.float32(2)), kv.Plan)
+    assert_type(kv.Plan.choose(schema, np.int64(2), np.int64(1000)), kv.Plan)
+
+
+def misspelt_options(tally: kv.Tally) -> None:
+    """An option that a learner does not have is seen before anything runs."""
+    tally.rules(fals_discovery=0.1)  # type: ignore[call-arg]
+    tally.tree("Alien", max_deph=2)  # type: ignore[call-arg]
+    tally.chow_liu(significant=0.1)  # type: ignore[call-arg]

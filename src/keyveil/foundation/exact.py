@@ -18,6 +18,7 @@ from decimal import (
     localcontext,
 )
 from numbers import Integral, Real
+from typing import SupportsFloat
 
 from .errors import PlanError
 
@@ -32,6 +33,9 @@ _EXACT = _context(2_000, Inexact)
 _WIDE = _context(60)
 _UP, _DOWN = _context(60, rounding=ROUND_CEILING), _context(60, rounding=ROUND_FLOOR)
 _PLACES = Decimal("1e-18")
+
+Number = SupportsFloat | str
+"""A number, also NumPy's or a Decimal, or decimal text."""
 
 SMALLEST, LARGEST = Decimal("0.001"), Decimal("20")
 """The epsilons we can promise: below, 32-bit words are too coarse; above, it protects no one."""

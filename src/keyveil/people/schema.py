@@ -15,7 +15,7 @@ import numpy as np
 
 from ..foundation.arrays import WORD, Floats, Integers, Words
 from ..foundation.errors import RecordError, SchemaError, UnknownKeyError, nearest
-from ..foundation.exact import decimal, text
+from ..foundation.exact import Number, decimal, text
 from ..foundation.key_names import key_name
 from .key_list import check_listed, check_name, name_of
 from .rounding import between_levels
@@ -74,8 +74,8 @@ class Schema:
     def of(
         cls,
         keys: Iterable[Hashable] | int,
-        low: float | str | Decimal = -1,
-        high: float | str | Decimal = 1,
+        low: Number = -1,
+        high: Number = 1,
         *,
         ranges: Mapping[Any, tuple[Any, Any]] | None = None,
     ) -> Schema:
@@ -108,16 +108,17 @@ class Schema:
         value: str | None = "value",
         *,
         top: int | None = None,
-        low: float | str | Decimal | None = None,
-        high: float | str | Decimal | None = None,
+        low: Number | None = None,
+        high: Number | None = None,
         wide: bool = False,
     ) -> Schema:
         """The keys of a pandas, Polars or Arrow frame, those with the most holders first.
 
         A long frame has a row for each pair, in the columns ``person``, ``key`` and ``value``;
         ``value=None`` if values do not matter. A ``wide`` one has a row for each person and a column for
-        each key. ``top`` keeps only so many keys. An end of the range that is not stated is that of the
-        values. Keys and ranges become public: state them if they must not follow from the data.
+        each key; with ``value=None`` it may hold True and False. ``top`` keeps only so many keys. An end
+        of the range that is not stated is that of the values. Keys and ranges become public: state them
+        if they must not follow from the data.
 
         The schema remembers the columns, so that ``plan.collect(frame)`` needs no names.
         """

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..foundation.coins import Coins, fresh_bytes
 from ..foundation.errors import BudgetError, CoinsError, PlanError
-from ..foundation.exact import decimal, difference, text, total
+from ..foundation.exact import Number, decimal, difference, text, total
 from ..foundation.files import locked, write_whole
 from .plan import Plan
 from .plan_document import canonical
@@ -34,7 +34,7 @@ class Budget:
     leaves.
     """
 
-    def __init__(self, path: str | Path, cap: float | str | Decimal | None = None) -> None:
+    def __init__(self, path: str | Path, cap: Number | None = None) -> None:
         self.path = Path(path)
         with self._locked():
             if not self.path.exists():

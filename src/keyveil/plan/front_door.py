@@ -8,10 +8,10 @@ that names them, within its methods, so that everything starts from a plan: ``Pl
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, SupportsFloat, Unpack, cast, overload
 
 from ..foundation.errors import PlanError, QueryError
+from ..foundation.exact import Number
 from ..foundation.key_names import key_name
 from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.schema import Schema
@@ -19,10 +19,10 @@ from ..people.schema import Schema
 if TYPE_CHECKING:
     from ..estimate.answer import Answers
     from ..estimate.learn.bayes import NaiveBayes
-    from ..estimate.learn.chow_liu import ChowLiu
+    from ..estimate.learn.chow_liu import ChowLiu, ChowLiuOptions
     from ..estimate.learn.cube import Cube
-    from ..estimate.learn.rules import Rules
-    from ..estimate.learn.tree import DecisionTree
+    from ..estimate.learn.rules import RuleOptions, Rules
+    from ..estimate.learn.tree import DecisionTree, TreeOptions
     from ..estimate.together.conditional import Conditionals
     from ..estimate.together.query import Query
     from ..estimate.together.query_answer import QueryAnswer, QueryResults
@@ -44,8 +44,8 @@ class PlanDoor(ShownResult):
     def choose(
         cls,
         schema: Schema,
-        epsilon: float | str | Decimal,
-        people: float,
+        epsilon: Number,
+        people: SupportsFloat,
         *,
         ask: str | Sequence[str] = "both",
         prior: Prior | Beliefs | None = None,
@@ -68,8 +68,8 @@ class PlanDoor(ShownResult):
     def advise(
         cls,
         schema: Schema,
-        epsilon: float | str | Decimal,
-        people: float,
+        epsilon: Number,
+        people: SupportsFloat,
         *,
         ask: str | Sequence[str] = "both",
         prior: Prior | Beliefs | None = None,
@@ -131,7 +131,12 @@ class TallyDoor(ShownResult):
 
     @overload
     def query(
-        self, queries: list[str] | list[Query], /, *, estimator: str = ..., level: float = ...
+        self,
+        queries: list[str] | list[Query] | tuple[str | Query, ...],
+        /,
+        *,
+        estimator: str = ...,
+        level: float = ...,
     ) -> QueryResults: ...
 
     @overload
@@ -147,7 +152,7 @@ class TallyDoor(ShownResult):
 
     def query(
         self,
-        *queries: Query | str | list[str] | list[Query],
+        *queries: Query | str | list[str] | list[Query] | tuple[str | Query, ...],
         estimator: str = "best",
         level: float = 0.95,
     ) -> QueryAnswer | QueryResults:
@@ -160,7 +165,11 @@ class TallyDoor(ShownResult):
         return answers[0] if len(answers) == 1 else answers
 
     def rules(
-        self, *, level: float = 0.95, keys: Iterable[Hashable] | None = None, **options: Any
+        self,
+        *,
+        level: float = 0.95,
+        keys: Iterable[Hashable] | None = None,
+        **options: Unpack[RuleOptions],
     ) -> Rules:
         """Which keys go together, with a bound on false discoveries; options of ``learn.rules``."""
         from ..estimate.learn import rules
@@ -168,7 +177,9 @@ class TallyDoor(ShownResult):
         names = None if keys is None else _names(keys)
         return rules(self.conditionals(level=level), keys=names, **options)
 
-    def tree(self, target: Hashable, *, level: float = 0.95, **options: Any) -> DecisionTree:
+    def tree(
+        self, target: Hashable, *, level: float = 0.95, **options: Unpack[TreeOptions]
+    ) -> DecisionTree:
         """A decision tree that predicts a key; options of ``learn.DecisionTree``."""
         from ..estimate.learn import DecisionTree
 
@@ -180,7 +191,7 @@ class TallyDoor(ShownResult):
 
         return NaiveBayes(_name(target), levels).fit(self.conditionals())
 
-    def chow_liu(self, **options: Any) -> ChowLiu:
+    def chow_liu(self, **options: Unpack[ChowLiuOptions]) -> ChowLiu:
         """The tree of the keys that depend on each other most; options of ``learn.ChowLiu``."""
         from ..estimate.learn import ChowLiu
 

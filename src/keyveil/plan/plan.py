@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ..foundation.exact import own_context, text
+from ..foundation.exact import Number, own_context, text
 from ..people.scale import DOCUMENT, ExactScale
 from ..people.schema import Schema
 from .device_side import DeviceSide
@@ -37,7 +36,7 @@ class Plan(DeviceSide, PlanDoor):
         cls,
         schema: Schema,
         mechanism: str,
-        epsilon: float | str | Decimal,
+        epsilon: Number,
         calibrate: str = "paper",
         **parameters: Any,
     ) -> Plan:
@@ -54,7 +53,7 @@ class Plan(DeviceSide, PlanDoor):
         cls,
         schema: Schema,
         mechanism: str,
-        epsilon: float | str | Decimal,
+        epsilon: Number,
         calibrate: str,
         parameters: Mapping[str, Any],
     ) -> Plan:
@@ -66,7 +65,7 @@ class Plan(DeviceSide, PlanDoor):
         cls,
         schema: Schema,
         mechanism: str,
-        epsilon: float | str | Decimal,
+        epsilon: Number,
         calibrate: str,
         parameters: Mapping[str, Any],
         scale: ExactScale,
@@ -77,7 +76,7 @@ class Plan(DeviceSide, PlanDoor):
         return cls._drafted(kind, drafted, calibrate)
 
     @classmethod
-    def of_parts(cls, shares: Sequence[tuple[float | str | Decimal | None, Plan]]) -> Plan:
+    def of_parts(cls, shares: Sequence[tuple[Number | None, Plan]]) -> Plan:
         """A plan whose people answer one of several plans, drawn with these shares, which sum to 1.
 
         One share may be None: it is what the others leave. All plans have the same keys, ranges and

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import ceil, inf
 from numbers import Real
+from typing import SupportsFloat
 
 from ..estimate.together.query import Query
 from ..foundation.errors import PlanError, nearest
-from ..foundation.exact import epsilon_of, text
+from ..foundation.exact import Number, epsilon_of, text
 from ..foundation.search import smallest_fitting
 from ..people.beliefs import Beliefs
 from ..people.prior import Prior
@@ -37,8 +38,8 @@ EPSILONS = ("0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "4", "5", "
 
 def advise(
     schema: Schema,
-    epsilon: float | str | Decimal,
-    people: float,
+    epsilon: Number,
+    people: SupportsFloat,
     *,
     ask: str | Sequence[str] = "both",
     prior: Prior | Beliefs | None = None,
@@ -57,8 +58,9 @@ def advise(
     promised = epsilon_of(epsilon)
     if not isinstance(schema, Schema):
         raise PlanError("the planner needs a Schema first, like Schema.of(100, 1, 5)")
-    if isinstance(people, bool) or not isinstance(people, Real) or not 1 <= people < inf:
+    if isinstance(people, bool) or not isinstance(people, Real) or not 1 <= float(people) < inf:
         raise PlanError("people must be a number of at least 1, like 100_000 or 1e6")
+    number = int(float(people))
     if not (prior is None or isinstance(prior, Prior | Beliefs)):
         raise PlanError("prior must be a Prior, like Prior.of(100, held=3)")
     prior = prior or Beliefs.of(schema)
@@ -67,20 +69,20 @@ def advise(
     kind, queries = _asked(ask, schema)
     if isinstance(prior, Beliefs):
         if kind != "conditional":
-            return _advise_over_beliefs(schema, promised, int(people), kind, prior, brief)
+            return _advise_over_beliefs(schema, promised, number, kind, prior, brief)
         prior = prior.prior
-    options = options_for(schema, promised, int(people), kind, queries, prior)
+    options = options_for(schema, promised, number, kind, queries, prior)
     if kind != "conditional":
         known: KnownErrors = {}
-        options = choose_by_simulation(options, schema, promised, int(people), kind, prior, known)
-        options = with_side_part(options, int(people), kind, prior, known)
+        options = choose_by_simulation(options, schema, promised, number, kind, prior, known)
+        options = with_side_part(options, number, kind, prior, known)
     else:
-        options = choose_conditional_plan(options, int(people), queries, prior)
-    needed, count = None, ceil(people * least_factor(options))
+        options = choose_conditional_plan(options, number, queries, prior)
+    needed, count = None, ceil(float(people) * least_factor(options))
     if not brief and least_factor(options) > 1:
-        count, needed = _takes(schema, promised, int(people), count, kind, queries, prior)
+        count, needed = _takes(schema, promised, number, count, kind, queries, prior)
     counted = counted_of(queries) if kind in ("both", "conditional") else (kind,)
-    return Advice(options, promised, int(people), kind, prior, needed, count, counted)
+    return Advice(options, promised, number, kind, prior, needed, count, counted)
 
 
 def _advise_over_beliefs(

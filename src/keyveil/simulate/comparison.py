@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
 from ..foundation.coins import Coins
 from ..foundation.errors import PlanError, nearest
-from ..foundation.exact import epsilon_of, text
+from ..foundation.exact import Number, epsilon_of, text
 from ..foundation.frame_output import library_of
 from ..foundation.notices import ComparisonWarning, notice
 from ..foundation.progress_bar import progress_bar
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 """The name that stands for every mechanism."""
-Epsilon = float | str | Decimal
+Epsilon = Number
 MOST = 1e15
 """The largest number of people."""
 MOST_PILOTS = 10
@@ -89,7 +88,7 @@ def compare(
     schema: Schema | None = None,
     mechanisms: str | Iterable[str] | None = None,
     epsilon: Epsilon | Iterable[Epsilon] = 1,
-    people: float = 100_000,
+    people: SupportsFloat = 100_000,
     everyone: Any = None,
     repetitions: int = 20,
     conditional: int | None = None,
@@ -159,10 +158,10 @@ def _told(told: str) -> dict[str, Any]:
     return dict(WAYS[told])
 
 
-def _whole(number: float, name: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, Real) or not 1 <= number < MOST:
+def _whole(number: SupportsFloat, name: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, Real) or not 1 <= float(number) < MOST:
         raise PlanError(f"{name} must be a number of at least 1")
-    return int(number)
+    return int(float(number))
 
 
 def _names(words: str | Iterable[str], noun: str) -> tuple[str, ...]:

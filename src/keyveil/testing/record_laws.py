@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import numpy as np
 
 from ..channel import Channel
 from ..channel.shapes.seed_pool import pool_of
 from ..foundation.arrays import Floats
 from ..foundation.coins import address
+from ..foundation.exact import Number
 from ..mechanisms import mechanism_named
 from ..people.people import People, place_type
 from ..people.schema import Record, Schema
@@ -17,9 +16,7 @@ from ..plan.encoding import Held, StateLaw
 from ..plan.plan import Plan
 
 
-def example_plan(
-    schema: Schema, name: str, epsilon: float | str | Decimal = 1, calibrate: str = "paper"
-) -> Plan:
+def example_plan(schema: Schema, name: str, epsilon: Number = 1, calibrate: str = "paper") -> Plan:
     """An example plan of a mechanism, with the parameters that it requires."""
     return Plan.of(schema, name, epsilon, calibrate, **mechanism_named(name).example(schema))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -34,6 +34,14 @@ class Edge(NamedTuple):
     """The share who hold both, divided by the product of the shares who hold each."""
     p_value: float
     """p-value of independence, multiplied by the number of pairs that were tested."""
+
+
+class ChowLiuOptions(TypedDict, total=False):
+    """The parameters of ``ChowLiu``, for type checkers."""
+
+    significance: float
+    target: str | None
+    levels: bool
 
 
 class ChowLiu(Classifier):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -130,6 +130,18 @@ class Rules(FrameResult, list[Rule]):
         from ...plot.learner_plots import draw_rules
 
         return draw_rules(self, ax)
+
+
+class RuleOptions(TypedDict, total=False):
+    """The options of ``rules`` but its keys, for type checkers."""
+
+    min_frequency: float
+    min_lift: float
+    false_discovery: float
+    min_support: float
+    given: str
+    conditions: int
+    control: str
 
 
 def rules(

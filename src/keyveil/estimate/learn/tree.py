@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -61,6 +61,16 @@ class Node:
         else:
             yield from self.yes.leaves()
             yield from self.no.leaves()
+
+
+class TreeOptions(TypedDict, total=False):
+    """The parameters of ``DecisionTree`` but its target, for type checkers."""
+
+    max_depth: int
+    min_share: float
+    criterion: str
+    levels: bool
+    significance: float
 
 
 class DecisionTree(Classifier):

@@ -10,13 +10,13 @@ import json
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from math import ceil, isfinite
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ...foundation.coins import Coins
 from ...foundation.errors import PlanError
+from ...foundation.exact import Number
 from ...plan.budget import checked_cap
 from ...plan.plan import Plan
 from ...plan.plan_document import MOST_BYTES
@@ -156,7 +156,7 @@ class Core:
         self,
         url: str,
         ledger: Ledger,
-        allow: float | str | Decimal | None,
+        allow: Number | None,
         token: str | None,
         patience: Patience,
         clock: Callable[[], float],

@@ -17,6 +17,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ...foundation.exact import Number
 from ...plan.plan import Plan
 from .certificates import no_response, trusted
 from .client_core import LEAST_EPOCH, Ask, Core, Patience, Reading, Steps, Wait, even
@@ -73,8 +74,8 @@ class _Client(ABC):
         url: str,
         state: str | Path | None = None,
         *,
-        cap: float | str | Decimal | None = None,
-        allow: float | str | Decimal | None = None,
+        cap: Number | None = None,
+        allow: Number | None = None,
         allow_epoch: int = LEAST_EPOCH,
         secret_file: str | Path | None = None,
         token: str | None = None,

@@ -22,7 +22,7 @@ from typing import Any
 
 from ...foundation.coins import Coins, fresh_bytes
 from ...foundation.errors import BudgetError, CoinsError
-from ...foundation.exact import text, total
+from ...foundation.exact import Number, text, total
 from ...plan.budget import FORMAT, OTHER_PLAN, Budget, chain_of, checked_cap, rounds_before
 from ...plan.plan import Plan
 from ...plan.report import Report
@@ -67,7 +67,7 @@ class Ledger(Budget):
     def __init__(
         self,
         path: str | Path,
-        cap: float | str | Decimal | None = None,
+        cap: Number | None = None,
         secret_file: str | Path | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
