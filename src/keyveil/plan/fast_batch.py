@@ -142,7 +142,7 @@ def _drawn_codes(
             loops.pick_weighted(words, views.bounds, picked)
         states, outputs = encode(rows, words, picked), np.empty(len(words), np.uint32)
         draw(people.addresses[rows], words, picked, states, outputs)
-        if one:
+        if single:
             loops.join_codes(plan.view_channels[0].cells, picked, outputs, codes[rows])
         else:
             codes[rows] = plan.layout.first_code[picked] + outputs
