@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 DEMO_STAMP := $(VENV)/.ready-demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock services browser node java demo docs test test-long lint types bench bench-quick release-check clean
+.PHONY: setup lock services browser node java demo docs test test-long lint types loops checks bench bench-quick release-check clean
 
 setup: $(STAMP)
 
@@ -91,10 +91,18 @@ node:
 # Bytecode is kept even where the environment forbids it: the tests start some hundred processes.
 KEEP := PYTHONDONTWRITEBYTECODE=
 
-test: lint types services browser node java
+# Two workers would compile the same loops at the same time.
+loops: setup
+	@$(KEEP) $(BIN)/python tests/compile_loops.py
+
+# mypy takes one core for a while; loops are compiled on the other one.
+checks: setup
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint types loops
+
+test: services browser node java checks
 	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long"
 
-test-long: lint types services browser node java
+test-long: services browser node java checks
 	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # Everything that a release needs: versions agree, both archives build, install and work, the docs build.

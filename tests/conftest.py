@@ -47,6 +47,21 @@ def scale() -> int:
     return 20 if LONG else 1
 
 
+@pytest.fixture(scope="module")
+def few_draws() -> Iterator[None]:
+    """A few of the draws by which errors without a closed form are predicted, of keys and of queries.
+
+    For tests of what is said and done with a prediction. That predictions are right, and choices the
+    best, is checked with all draws in ``tests/estimate`` and ``tests/planner``.
+    """
+    from keyveil.estimate.forecast import by_draws, query_draws
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (by_draws, query_draws):
+            patch.setattr(module, "MOST", 32)
+        yield
+
+
 # -- the collector's stores ------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally, Views
 from keyveil.channel import Symbols, Symmetric, Table
 from keyveil.foundation.arrays import WORD
-from keyveil.foundation.coins import Stream
+from keyveil.foundation.stream import Stream
 from keyveil.plan.plan_parts import WORDS_BEFORE
 
 FORMAT = "keyveil/vector/1"

@@ -9,7 +9,6 @@ from planned_once import once
 
 from keyveil.cli import planner_output
 from keyveil.cli.command import run
-from keyveil.estimate.forecast import by_draws
 from keyveil.planner import planner
 from keyveil.planner.curves import Curves
 
@@ -38,14 +37,8 @@ def planned_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_draws() -> Iterator[None]:
-    """A fourth of the draws by which the planner chooses: commands are about what is said of a choice.
-
-    That choices are the best is checked with all draws in ``tests/planner``.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_draws, "MOST", by_draws.FEWEST)
-        yield
+def quick_forecasts(few_draws: None) -> None:
+    """Commands are about what is said of a choice, so a few draws are enough to choose by."""
 
 
 @pytest.fixture

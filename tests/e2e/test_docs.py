@@ -80,7 +80,8 @@ each docstring. All others import public modules alone."""
 INNER = re.compile(r"^\s*(?:from|import) keyveil\.(?!testing )\S+", re.MULTILINE)
 """Imports of inner modules. ``testing`` is public as it stands; other names are the package's own."""
 
-ROOMS = sorted(path.parent.name for path in (ROOT / "src" / "keyveil").glob("*/__init__.py"))
+FOLDERS = {path.parent.name for path in (ROOT / "src" / "keyveil").glob("*/__init__.py")}
+ROOMS = sorted(FOLDERS - {"testing"})
 NAMED = re.compile(rf"(?<!python -m )\bkeyveil\.(?:{'|'.join(ROOMS)})\b")
 """Inner modules by name, in a sentence as well as in code; commands of authors excepted."""
 

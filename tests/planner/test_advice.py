@@ -9,19 +9,13 @@ import numpy as np
 import pytest
 
 from keyveil import KeyveilError, Plan, Schema
-from keyveil.estimate.forecast import by_draws
 from keyveil.people.prior import Prior
 from keyveil.planner.curves import curves
 from keyveil.planner.planner import Advice, advise
 from keyveil.plot import plot_curves
 
 SCHEMA = Schema.of(6, 1, 5)
-
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch):
-    """A fourth of the draws by which the planner chooses: here is checked what it says of a choice."""
-    monkeypatch.setattr(by_draws, "MOST", by_draws.FEWEST)
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 @pytest.fixture

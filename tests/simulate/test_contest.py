@@ -22,6 +22,9 @@ KEYS = 20
 SETS = ("pckv_ue", "pckv_grr", "signed_ue", "collision", "coco")
 
 
+pytestmark = pytest.mark.usefixtures("few_draws")  # rows are checked here, not choices
+
+
 @pytest.fixture(scope="module")
 def shoppers():
     """Most people hold one or two of twenty keys, one in eight holds up to twelve."""

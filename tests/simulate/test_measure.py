@@ -9,7 +9,6 @@ import pytest
 
 from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.estimate import bands
-from keyveil.estimate.forecast import by_draws
 from keyveil.foundation.compiled import compiled
 from keyveil.people.synthetic import gaussian
 from keyveil.planner.competitor import competitor_name, parse_competitor
@@ -19,13 +18,7 @@ from keyveil.simulate.parallel import measure
 from keyveil.simulate.planner_ways import all_competitors
 from keyveil.simulate.tallies import Population, SetCounts, simulate_runs
 
-
-@pytest.fixture(scope="module", autouse=True)
-def few_draws():
-    """A fourth of the draws by which the planner chooses: rows are checked here, not choices."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_draws, "MOST", by_draws.FEWEST)
-        yield
+pytestmark = pytest.mark.usefixtures("few_draws")  # rows are checked here, not choices
 
 
 @pytest.fixture(scope="module")

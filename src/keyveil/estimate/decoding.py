@@ -38,8 +38,8 @@ class NamedEstimators(Mapping[str, Estimator]):
     def __getitem__(self, name: str) -> Estimator:
         if name not in self._names:
             raise KeyError(name)
-        found: Estimator = getattr(import_module(f".{_PLACES[name]}", __package__), name)
-        return found
+        estimator: Estimator = getattr(import_module(f".{_PLACES[name]}", __package__), name)
+        return estimator
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -31,9 +31,9 @@ class BlockSource:
         key, self.first = source
         schedule = np.empty(60, np.uint32)
         loops.expand_key(np.frombuffer(key, np.uint32), schedule)
-        made = np.empty(len(_CHECKED) * WORDS_PER_BLOCK, np.uint32)
-        loops.encrypt_streams(_CHECKED, self.first, 1, schedule, made)
-        if np.array_equal(made, coins.blocks(_CHECKED, 0, 1).ravel()):
+        blocks = np.empty(len(_CHECKED) * WORDS_PER_BLOCK, np.uint32)
+        loops.encrypt_streams(_CHECKED, self.first, 1, schedule, blocks)
+        if np.array_equal(blocks, coins.blocks(_CHECKED, 0, 1).ravel()):
             self.schedule = schedule
 
     def fill(self, addresses: Words, count: int, plain: Words, room: Bits) -> Words:

@@ -133,8 +133,8 @@ def _drawn_codes(
     """The codes of all people: pick, encode and draw, a run of people at a time."""
     views = plan.views
     encode = plan.encoding.fast_encode(plan.schema, views, people, plan.cap, loops)
-    one = plan.channel_of is None or len(set(plan.channel_of)) == 1
-    draw = _OneChannel(plan, loops) if one else _Channels(plan, coins, loops)
+    single = plan.channel_of is None or len(set(plan.channel_of)) == 1
+    draw = _OneChannel(plan, loops) if single else _Channels(plan, coins, loops)
     codes = np.empty(len(people), plan.layout.code_type)
     for rows, words in _chunks(people, source, draw.words):
         if len(views) == 1:
@@ -148,7 +148,7 @@ def _drawn_codes(
             loops.pick_weighted(words, views.bounds, picked)
         states, outputs = encode(rows, words, picked), np.empty(len(words), np.uint32)
         draw(people.addresses[rows], words, picked, states, outputs)
-        if one:
+        if single:
             loops.join_codes(plan.view_channels[0].cells, picked, outputs, codes[rows])
         else:
             codes[rows] = plan.layout.first_code[picked] + outputs

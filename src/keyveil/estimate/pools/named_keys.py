@@ -52,6 +52,6 @@ def _in_one_pass(
     for row, own in zip(rows, sums, strict=True):
         grid = row[1:].astype(np.uint32).reshape(channel.pool, channel.small)
         loops.name_keys(bases, ends, grid, words, own)
-    found = sums.astype(np.float64)
-    meetings = found[0, 3] if len(rows) else np.zeros(keys)
-    return np.moveaxis(found[:, :2], 1, 2), found[:, 2], meetings
+    totals = sums.astype(np.float64)
+    meetings = totals[0, 3] if len(rows) else np.zeros(keys)
+    return np.moveaxis(totals[:, :2], 1, 2), totals[:, 2], meetings

@@ -83,6 +83,6 @@ def posterior_of_few(
         posteriors.append(posterior(value, loading, variance, prior, *limits))
     weights = np.exp(np.array(heights) - max(heights))
     weights /= weights.sum()
-    mean = weights @ np.array([each.mean for each in posteriors])
-    square = weights @ np.array([each.stderr**2 + each.mean**2 for each in posteriors])
+    mean = weights @ np.array([part.mean for part in posteriors])
+    square = weights @ np.array([part.stderr**2 + part.mean**2 for part in posteriors])
     return AssociationPosterior(mean, np.sqrt(np.maximum(square - mean**2, 0.0)))
