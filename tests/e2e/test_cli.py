@@ -307,12 +307,16 @@ def test_a_record_that_breaks_a_rule_is_refused_without_being_told(folder):
 @pytest.mark.parametrize(
     ("name", "rows"),
     [
-        ("t.csv", "user,key,value\n1,Pepsi,4\n2,Pepsi,lots\n3,Pepsi,\n4,Tea,2\n5,Pepsi,9\n6,,\n"),
+        (
+            "t.csv",
+            "user,key,value\n1,Pepsi,4\n2,Pepsi,lots\n3,Pepsi,\n4,Tea,2\n5,Pepsi,9\n6,,\n6,,3\n1,Pepsi,2\n",
+        ),
         (
             "t.jsonl",
             '{"user": 1, "key": "Pepsi", "value": 4}\n{"user": 2, "key": "Pepsi", "value": "lots"}\n'
             '{"user": 3, "key": "Pepsi"}\n{"user": 4, "key": "Tea", "value": [2]}\n'
-            '{"user": 5, "key": "Pepsi", "value": 9}\n{"user": 6}\n',
+            '{"user": 5, "key": "Pepsi", "value": 9}\n{"user": 6}\n{"user": 6, "value": 3}\n'
+            '{"user": 1, "key": "Pepsi", "value": 2}\n',
         ),
     ],
 )
@@ -328,8 +332,16 @@ def test_lenient_counts_what_it_maps_and_no_one_falls_silent(name, rows, tmp_pat
     )  # fmt: skip
     made = json.loads(done.stdout)
     assert made["reports"] == 6
-    assert made["mapped"] == {"unknown_key": 1, "no_number": 2, "outside_range": 1}
+    assert made["mapped"] == {
+        "unknown_key": 1,
+        "no_number": 2,
+        "outside_range": 1,
+        "no_key": 1,
+        "repeated": 1,
+    }
     assert "2 rows without a number as value: counted as not held" in done.stderr
+    assert "1 row with a value and no key: ignored" in done.stderr
+    assert "1 row with a key that its person has already: the first one counts" in done.stderr
     assert "lots" not in done.stderr
     keyveil("tally", "plan.json", "r.kv", "-o", "t.kv", cwd=tmp_path)
     records = [{"Pepsi": 4}, {}, {}, {}, {"Pepsi": 5}, {}]

@@ -27,6 +27,8 @@ MAPPED = {
     "unknown_key": "with a key that the plan does not list: ignored",
     "no_number": "without a number as value: counted as not held",
     "outside_range": "with a value outside the range of its key: clipped to it",
+    "no_key": "with a value and no key: ignored",
+    "repeated": "with a key that its person has already: the first one counts",
 }
 """By rule: what ``--lenient`` does to rows of a table."""
 

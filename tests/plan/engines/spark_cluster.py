@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -10,16 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from keyveil import Coins, Tally
-from keyveil.people.tables.frames import Columns
-from keyveil.plan.engines.privatising import privatised_rows
-from keyveil.plan.engines.shipped_plan import unship
+from keyveil import Coins
 
 HERE = Path(__file__).parent
 QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
@@ -50,7 +45,9 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "512m",
         "spark.executor.memory": "512m",
-        "spark.cores.max": "6",  # three of each worker; one is left for another application
+        "spark.cores.max": "20",  # ten of each worker; one is left for another application
+        "spark.default.parallelism": "6",
+        "spark.sql.leafNodeDefaultParallelism": "3",
         "spark.driver.extraJavaOptions": QUICK_JVM,
         "spark.executor.extraJavaOptions": QUICK_JVM,
         "spark.executorEnv.PYTHONPATH": str(HERE),
@@ -64,7 +61,7 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 class Cluster:
-    """One master, two workers with four slots each. ``stop`` ends every process that was started."""
+    """One master, two workers with eleven slots each. ``stop`` ends every process that was started."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()
@@ -74,7 +71,7 @@ class Cluster:
         self.start("master", "org.apache.spark.deploy.master.Master", *here, "--port", str(port))
         wait_until(lambda: _answers(port), "the master does not answer")
         for number in (1, 2):
-            room = ("--cores", "4", "--memory", "3g", "--work-dir", str(folder / f"work-{number}"))
+            room = ("--cores", "11", "--memory", "3g", "--work-dir", str(folder / f"work-{number}"))
             worker = "org.apache.spark.deploy.worker.Worker"
             self.start(f"worker-{number}", worker, *here, "--port", "0", *room, self.url)
 
@@ -90,9 +87,9 @@ class Cluster:
             )
         return log
 
-    def kill_worker(self) -> None:
-        """Kill the last worker and its executor, as a machine that goes dark."""
-        self.end(self.processes.pop())
+    def kill_worker(self, number: int) -> None:
+        """Kill a worker and its executor, as a machine that goes dark."""
+        self.end(self.processes.pop(number))
 
     @staticmethod
     def end(process: subprocess.Popen[bytes]) -> None:
@@ -146,43 +143,36 @@ class Gate:
     def __init__(self, folder: Path) -> None:
         self.folder = str(folder)
 
-    def arrive(self) -> None:
-        """A task is here; go on when the gate is open."""
+    def arrive(self, job: str) -> None:
+        """A task of a job is here; go on when the gate is open."""
         folder = Path(self.folder)
-        (folder / f"at-{os.getpid()}-{time.monotonic_ns()}").touch()
+        (worker,) = re.findall(r"/(work-\d)/", os.getcwd() + "/")
+        (folder / f"{worker} {job} {os.getpid()}").touch()
         wait_until((folder / "open").exists, "the gate was never opened")
 
-    def wait_for(self, tasks: int) -> None:
-        """Until so many tasks are here."""
-        here = Path(self.folder)
-        wait_until(lambda: len(list(here.glob("at-*"))) >= tasks, "too few tasks came to the gate")
+    def jobs_on(self, worker: int) -> set[str]:
+        """The jobs that have a task of this worker here."""
+        return {path.name.split()[1] for path in Path(self.folder).glob(f"work-{worker} *")}
+
+    def tasks_of(self, job: str) -> int:
+        """The number of tasks of a job that are here."""
+        return len(list(Path(self.folder).glob(f"work-? {job} *")))
 
     def open(self) -> None:
         """Let all tasks pass."""
         (Path(self.folder) / "open").touch()
 
-    def __call__(self, batches: Any) -> Any:
-        """For ``mapInArrow``: the same rows, past the gate."""
-        self.arrive()
-        yield from batches
+
+class GatedCoins(Coins):
+    """Coins that are at a gate when a task of a job unpacks them; after it they are as stated."""
+
+    def __init__(self, coins: Coins, gate: Gate, job: str) -> None:
+        self.coins, self.gate, self.job = coins, gate, job
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _past_gate, (self.coins, self.gate, self.job)
 
 
-@dataclass(frozen=True)
-class PrivatiseAndCount:
-    """Privatises a segment under several plans, and counts; all but the first two stop at a gate."""
-
-    plans: tuple[str, ...]
-    coins: Coins
-    gate: Gate
-
-    def __call__(self, numbered: tuple[int, Any]) -> np.ndarray:
-        number, segment = numbered
-        if number >= 2:
-            self.gate.arrive()
-        columns, counts = Columns("person", "key", "value", lenient=True), []
-        for plan in map(unship, self.plans):
-            tally = Tally(plan)
-            for batch in privatised_rows(plan, segment.table(columns), columns, self.coins):
-                tally.add(batch)
-            counts.append(tally.counts)
-        return np.concatenate(counts)
+def _past_gate(coins: Coins, gate: Gate, job: str) -> Coins:
+    gate.arrive(job)
+    return coins

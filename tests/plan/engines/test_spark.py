@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import shutil
-import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from engine_cases import (
@@ -26,42 +20,17 @@ from engine_cases import (
     table,
     written,
 )
-from spark_cluster import HERE, Cluster, Gate, PrivatiseAndCount, environment, session, wait_until
+from spark_cluster import environment
 
 import keyveil as kv
-from keyveil import REGISTRY, Coins, KeyveilError, Plan, ReportError, Schema, TableError, Tally
+from keyveil import REGISTRY, Coins, KeyveilError, ReportError, Schema, TableError, Tally
 from keyveil.cli.command import run
 from keyveil.people.population import Population
 from keyveil.people.tables import people_of
-from keyveil.people.tables.frames import Columns
 from keyveil.plan.engines import LocalPool, SparkEngine, privatise_files, table_segments, tally_files
-from keyveil.plan.engines.shipped_plan import ship
-from keyveil.plan.engines.spark_engine import map_in_arrow
-from keyveil.plan.engines.stream_state import StreamState
 from keyveil.simulate import simulate_on, simulation_segments
 
 pytestmark = pytest.mark.xdist_group("spark")  # one cluster and one application for all of them
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    made = Cluster(tmp_path_factory.mktemp("cluster"))
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="module")
-def spark(cluster):
-    made = session(cluster.folder, cluster.url)
-    yield made
-    made.stop()
-
-
-@pytest.fixture(scope="module")
-def frame(spark, cluster):
-    """Everyone's rows as a DataFrame of several partitions."""
-    path = written(table(), cluster.folder / "table.parquet")
-    return spark.read.parquet(str(path)).repartition(3).cache()
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -276,153 +245,6 @@ def test_bad_reports_are_refused_or_counted(name, kind, bad, spark):
     rejected: Counter[str] = Counter()
     assert kv.spark.tally(mixed, plan, rejected=rejected) == kv.spark.tally(reports, plan)
     assert rejected == {"empty": 2, "impossible": 2}
-
-
-# -- streaming -------------------------------------------------------------------------------------
-
-
-def report_files(plan: Plan, folder: Path, numbers: range) -> None:
-    """Files of reports, each moved into the folder when it is complete."""
-    folder.mkdir(exist_ok=True)
-    for number in numbers:
-        rows = written(table(50, seed=number), folder.parent / "rows.parquet")
-        privatise_files(rows, plan, folder / f"{number:03d}.kv", LocalPool(1))
-
-
-def test_a_stream_that_is_killed_goes_on_where_it_was(spark, tmp_path):
-    """kill -9 of the driver and its JVM between batches; the cluster goes on from the checkpoint."""
-    plan, inbox, state = mechanism_plan("kvue"), tmp_path / "inbox", tmp_path / "state"
-    plan.save(tmp_path / "plan.json")
-    report_files(plan, inbox, range(12))
-    words = [
-        sys.executable,
-        HERE / "streaming_driver.py",
-        tmp_path,
-        tmp_path / "plan.json",
-        inbox,
-        state,
-    ]
-    with (tmp_path / "log").open("wb") as log:
-        env = {**environment(), "PYTHONPATH": str(HERE)}
-        driver = subprocess.Popen(words, env=env, stdout=log, stderr=log, start_new_session=True)
-    try:
-        wait_until(
-            lambda: len(list(state.glob("total-*.kv"))) > 1 or driver.poll() is not None, "no batch"
-        )
-        assert driver.poll() is None, (tmp_path / "log").read_text()
-    finally:
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-    before = StreamState(state, plan)
-    assert 0 < before.tally.reports < 600, "it was killed in the middle"
-
-    report_files(plan, inbox, range(12, 14))
-    (inbox / "bad.kv").write_bytes((inbox / "000.kv").read_bytes()[:-20])
-    (inbox / "_note").write_text("not data")
-    running = kv.spark.running_tally(inbox, plan, state, session=spark, available_now=True)
-    running.query.awaitTermination()
-    expected = tally_files(sorted(inbox.glob("0*.kv")), plan)
-    assert running.tally == expected
-    assert expected.reports == 14 * 50
-    assert {Path(name).name: "cut short" in words for name, words in running.rejected.items()} == {
-        "bad.kv": True
-    }
-    assert Tally.load(plan, state / "tally.kv") == expected
-
-    last = max((state / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-    last.unlink()  # as if it was killed after the total was written and before Spark knew
-    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
-    running = kv.spark.running_tally(inbox, plan, state, session=spark, available_now=True)
-    running.query.awaitTermination()
-    assert running.tally == expected
-
-
-KAFKA = (
-    "cast(null as binary) as key",
-    "cast(value as binary) as value",
-    "'reports' as topic",
-    "0 as partition",
-    "cast(0 as bigint) as offset",
-    "current_timestamp() as timestamp",
-    "0 as timestampType",
-)
-"""The columns of a topic, from lines of text."""
-
-
-@pytest.mark.parametrize("columns", [("value",), KAFKA], ids=["text", "topic"])
-def test_messages_are_counted_and_bad_ones_reported(columns, spark, tmp_path):
-    """A column ``value`` of text, or of bytes among the columns of a topic."""
-    plan = mechanism_plan("pckv_ue")
-    reports = [plan.report({"Pepsi": 4}, COINS, n) for n in range(30)]
-    folder = tmp_path / "topic"
-    folder.mkdir()
-    lines = [
-        *(report.dumps() for report in reports),
-        "no report",
-        mechanism_plan("rr").report({}).dumps(),
-    ]
-    (folder / "messages.txt").write_text("\n".join(lines) + "\n")
-    source = spark.readStream.format("text").load(str(folder)).selectExpr(*columns)
-    running = kv.spark.running_tally(source, plan, tmp_path / "state", available_now=True)
-    running.query.awaitTermination()
-    assert running.tally == Tally(plan).add(reports)
-    assert running.rejected == json.loads((tmp_path / "state" / "rejected.json").read_text())
-    assert running.rejected == {"impossible": 2}
-
-
-# -- a worker is lost ------------------------------------------------------------------------------
-
-
-def by_shape() -> dict[str, str]:
-    """One mechanism for each shape of a channel."""
-    shapes: dict[str, str] = {}
-    for name in sorted(REGISTRY):
-        for channel in mechanism_plan(name).channels:
-            shapes.setdefault(channel.shape, name)
-    return shapes
-
-
-def test_a_worker_is_killed_in_the_middle(spark, cluster, frame, tmp_path, monkeypatch):
-    """Every shape in one job of files, and a DataFrame whose shuffled rows are lost with the worker."""
-    from keyveil.channel import SHAPES
-
-    shapes = by_shape()
-    assert set(shapes) == set(SHAPES)
-    monkeypatch.setattr(table_segments, "SEGMENT_ROWS", 120)
-    plans = [mechanism_plan(name) for name in shapes.values()]
-    path = str(written(table().sort_by("person"), tmp_path / "table.parquet", 50))
-    segments = table_segments.ParquetTable([path], Columns("person", "key", "value")).ranges()
-    gate, results = Gate(tmp_path), {}
-    work = PrivatiseAndCount(tuple(map(ship, plans)), COINS, gate)
-    kvue = mechanism_plan("kvue")
-    reports = kv.spark.privatise(frame, kvue, coins=COINS)
-    gated = map_in_arrow(reports, gate, "code smallint")
-    jobs = {
-        "files": lambda: SparkEngine(spark).sum(work, list(enumerate(segments))[:6]),
-        "frame": lambda: kv.spark.tally(gated, kvue),
-    }
-    threads = [
-        threading.Thread(target=lambda n=name, job=job: results.update({n: job()}))
-        for name, job in jobs.items()
-    ]
-    for thread in threads:
-        thread.start()
-    gate.wait_for(6)
-    cluster.kill_worker()
-    gate.open()
-    for thread in threads:
-        thread.join()
-    assert results["frame"] == library_tally(kvue, table())
-    rows = pa.concat_tables(s.table(Columns("person", "key", "value")) for s in segments[:6])
-    expected = [
-        Tally(plan).add(plan.privatise(people_of(plan.schema, rows, lenient=True), COINS)).counts
-        for plan in plans
-    ]
-    assert np.array_equal(results["files"], np.concatenate(expected))
-    alive = re.findall("Removing executor|Removing worker", (cluster.folder / "master.log").read_text())
-    assert alive, "the master lost a worker"
-    assert (cluster.folder / "work-2").is_dir()
-    shutil.rmtree(cluster.folder / "work-2")
 
 
 def test_coins_of_two_jobs_differ(frame):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 
 import pytest
 from engine_cases import mechanism_plan
 
 from keyveil import KeyveilError, ReportError, Tally
-from keyveil.plan.engines.spark_engine import spark_session
+from keyveil.plan.engines import spark_engine
+from keyveil.plan.engines.spark_engine import SparkEngine, plain_errors, spark_session
 from keyveil.plan.engines.stream_state import StreamState
 
 PLAN = mechanism_plan("kvue")
@@ -93,3 +95,58 @@ def test_without_java_one_line_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(KeyveilError, match="Spark needs Java 17 or newer"):
         spark_session()
+
+
+class Waiting:
+    """A session of a cluster without workers: its jobs end when a warning was given, or are refused."""
+
+    master = "spark://here:7077"
+
+    def __init__(self) -> None:
+        self.sparkContext = self._jsc = self
+
+    def sc(self):
+        return self
+
+    getExecutorMemoryStatus = parallelize = map = lambda self, *_: self  # noqa: N815
+
+    def size(self) -> int:
+        return 1  # the driver
+
+    def treeReduce(self, add):  # noqa: N802
+        time.sleep(0.3)
+        return 7
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_cluster_that_gives_no_worker_is_said(quiet, monkeypatch, caplog):
+    """Where Spark's own log is off."""
+    monkeypatch.setattr(spark_engine, "PATIENCE", 0.01)
+    assert SparkEngine(Waiting(), quiet=quiet).sum(len, ["a"]) == 7
+    assert ["spark://here:7077 has given no worker" in line for line in caplog.messages] == [
+        True
+    ] * quiet
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("ModuleNotFoundError: No module named 'keyveil'", "No module named 'keyveil' in the Python of"),
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: "
+            "3.11, PySpark cannot run with different minor versions.",
+            "different version: 3.9 than that in driver: 3.11: install",
+        ),
+        (
+            'java.io.IOException: Cannot run program "python9": error=2',
+            'Cannot run program "python9": ins',
+        ),
+    ],
+)
+def test_workers_with_another_python_are_one_line(cause, words):
+    with pytest.raises(KeyveilError, match=words) as refused, plain_errors():
+        raise RuntimeError(f"Job aborted due to stage failure\n{cause}\n\tat org.apache.spark")
+    assert "\n" not in str(refused.value)
+    assert "PYSPARK_PYTHON" in str(refused.value)
+    with pytest.raises(RuntimeError, match="anything else"), plain_errors():
+        raise RuntimeError("anything else")

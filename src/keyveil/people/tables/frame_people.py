@@ -143,7 +143,7 @@ def _read(schema: Schema, source: Any, columns: FrameColumns) -> People:
         return people
     _check_columns(source, columns)
     people = _long_people(schema, source, columns, mapped)
-    _tell_changes(mapped, people)
+    _tell_changes(mapped)
     _tell_unnamed(schema, mapped, people)
     return people
 
@@ -190,7 +190,7 @@ def _tell_unnamed(schema: Schema, mapped: Counter[str], people: People) -> None:
         notice(f"no row names {named}, and {other} outside the plan: is a key misspelt?")
 
 
-def _tell_changes(mapped: Counter[str], people: People) -> None:
+def _tell_changes(mapped: Counter[str]) -> None:
     """Say how many rows of known keys were changed."""
     lines = []
     if mapped["outside_range"]:
@@ -217,11 +217,10 @@ def _tell_changes(mapped: Counter[str], people: People) -> None:
                 "rows have a value and no key, and are ignored",
             )
         )
-    repeated = mapped["with_number"] - len(people.values)
-    if repeated > 0:
+    if mapped["repeated"]:
         lines.append(
             _said(
-                repeated,
+                mapped["repeated"],
                 "row repeats a key of its person; the first one counts",
                 "rows repeat a key of their person; the first of them counts",
             )

@@ -54,7 +54,8 @@ def read_people(
     The rows of a person may be anywhere in the table; they come in one chunk. People are named by whole
     numbers or by text. In a .csv or .tsv they are numbers if every cell of the column is one.
     ``value=None`` is for schemas of one level, which ignore values. ``lenient`` maps invalid rows as the
-    plan states for clients, and ``mapped`` counts them by rule: unknown_key, no_number, outside_range.
+    plan states for clients, and ``mapped`` counts them by rule: unknown_key, no_key, no_number,
+    outside_range, repeated.
     """
     if chunk < 1:
         raise TableError("a chunk must have at least one row")
@@ -211,9 +212,15 @@ class _Table:
                 f"a row has a value and no key in column {self._columns.key!r}; the row of a person who "
                 "holds nothing leaves both empty"
             )
+        people = self._people(persons, places, values, lenient)
         if self._mapped is not None:
             self._mapped.update(_broken(self._schema, places, values))
             self._mapped["no_key"] += without_key
+            with_number = int(((places >= 0) & ~np.isnan(values)).sum())
+            self._mapped["repeated"] += with_number - len(people.values)
+        return people
+
+    def _people(self, persons: Any, places: np.ndarray, values: Floats, lenient: bool) -> People:
         if arrow().types.is_integer(persons.type):
             return People.of_rows(self._schema, persons.to_numpy(), places, values, lenient=lenient)
         coded = persons.dictionary_encode()
@@ -281,14 +288,13 @@ class _Table:
 
 
 def _broken(schema: Schema, places: np.ndarray, values: Floats) -> dict[str, int]:
-    """Number of rows that break each rule for clients; and of those with a known key and a number."""
+    """Number of rows that break each rule for clients by itself."""
     known = places >= 0
     low, high = schema.low[np.maximum(places, 0)], schema.high[np.maximum(places, 0)]
     return {
         "unknown_key": int((places == UNKNOWN).sum()),
         "no_number": int((known & np.isnan(values)).sum()),
         "outside_range": int((known & ((values < low) | (values > high))).sum()),
-        "with_number": int((known & ~np.isnan(values)).sum()),
     }
 
 

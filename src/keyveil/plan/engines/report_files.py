@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...foundation.arrays import Integers
 from ...foundation.files import starts_with
+from ...people.tables.frames import of_file
 from ..plan import Plan
 from ..tally import MAGIC, Tally
 from .engine import Engine, Progress
@@ -27,8 +28,9 @@ class CountReports:
 
     def __call__(self, segment: ReportSegment) -> Integers:
         tally = Tally(unship(self.plan))
-        for batch in segment.reports(tally.plan):
-            tally.add(batch)
+        with of_file(segment.path):
+            for batch in segment.reports(tally.plan):
+                tally.add(batch)
         return tally.counts
 
 

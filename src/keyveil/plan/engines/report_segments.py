@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...foundation.errors import ReportError
 from ...foundation.files import named, starts_with
-from ...people.tables.arrow_library import arrow
+from ...people.tables.frames import arrow, of_file
 from ..plan import Plan
 from ..report import Reports, check_plan_name
 from ..report_file import MAGIC, block_places, read_blocks, reading
@@ -40,12 +40,16 @@ class ReportSegment:
 
     def reports(self, plan: Plan) -> Iterator[Reports]:
         """The reports of this segment, a batch at a time."""
-        if self.form == "packed":
-            return read_blocks(plan, self.path, self.first, self.count)
-        return reading(plan, self.path) if self.form == "lines" else self._columns(plan)
+        with of_file(self.path), _sound():
+            if self.form == "packed":
+                yield from read_blocks(plan, self.path, self.first, self.count)
+            elif self.form == "lines":
+                yield from reading(plan, self.path)
+            else:
+                yield from self._columns(plan)
 
     def _columns(self, plan: Plan) -> Iterator[Reports]:
-        with named(self.path), parquet_file(self.path) as file:
+        with parquet_file(self.path) as file:
             groups = list(range(self.first, self.first + self.count))
             names = column_names(plan.packing)
             for batch in file.iter_batches(
@@ -120,8 +124,15 @@ def _check_plan(plan: Plan, metadata: dict[bytes, bytes]) -> None:
 
 def parquet_file(path: str | Path) -> Any:
     """An open Parquet file; one clear line if it is damaged."""
-    try:
+    with _sound():
         return arrow("parquet").ParquetFile(path)
+
+
+@contextmanager
+def _sound() -> Iterator[None]:
+    """Turn errors of reading a file into one line, which a cluster sends to its driver."""
+    try:
+        yield
     except arrow().ArrowException:
         raise ReportError("the Parquet file is damaged or cut short") from None
     except OSError as error:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 import os
+import re
 import shutil
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +23,16 @@ from .engine import Engine, Progress, R, S
 NO_JAVA = (
     "Spark needs Java 17 or newer: install it (the package openjdk-17-jre-headless), or set JAVA_HOME"
 )
+LOG = logging.getLogger("keyveil.spark")
 OWN_ERRORS = f"{errors.__name__}."
+OF_WORKERS = {
+    r"ModuleNotFoundError: (No module named '[\w.]+)": "{}' in the Python of the workers",
+    r"(Python in worker has different version: .*?),": "{}",
+    r'(Cannot run program ".*?")': "a worker fails: {}",
+}
+"""What Spark says if the Python of its workers is not fit, and what we say."""
+PATIENCE = 30.0
+"""Seconds after which a quiet session says that no worker has come."""
 
 
 class SparkEngine(Engine):
@@ -50,7 +62,7 @@ class SparkEngine(Engine):
     ) -> R | None:
         if not segments:
             return None
-        with plain_errors():
+        with plain_errors(), self._watched():
             total: R = self._tasks(work, segments).treeReduce(operator.add)
         if progress is not None:
             progress(len(segments), len(segments))
@@ -61,7 +73,7 @@ class SparkEngine(Engine):
     ) -> Iterator[Any]:
         if not segments:
             return
-        with plain_errors():
+        with plain_errors(), self._watched():
             results = self._tasks(work, segments).collect()
         for done, result in enumerate(results, 1):
             yield result
@@ -71,10 +83,34 @@ class SparkEngine(Engine):
     def _tasks(self, work: Callable[[S], Any], segments: Sequence[S]) -> Any:
         return self.session.sparkContext.parallelize(segments, len(segments)).map(work)
 
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Say that no worker has come; Spark itself would say so in the log that is off."""
+        timer = threading.Timer(PATIENCE, _say_if_alone, [self.session.sparkContext, PATIENCE])
+        timer.daemon = True
+        if self._quiet:
+            timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def _say_if_alone(context: Any, seconds: float) -> None:
+    """Warn if a cluster has given no executor; the driver is one of those that Spark lists."""
+    if not context.master.startswith("local") and context._jsc.sc().getExecutorMemoryStatus().size() < 2:
+        LOG.warning(
+            "%s has given no worker in %.0f s; waiting goes on (it needs a free worker with 1 GB of "
+            "memory that reaches this machine)",
+            context.master,
+            seconds,
+        )
+
 
 def spark_session(master: str | None = None, quiet: bool = False) -> Any:
     """The running session, or a new one: at ``master``, or as Spark's own settings say."""
     try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
@@ -95,7 +131,13 @@ def spark_session(master: str | None = None, quiet: bool = False) -> Any:
             return (builder if master is None else builder.master(master)).getOrCreate()
     except PySparkException as error:
         reason = str(error).splitlines()[0]
-        raise KeyveilError(f"Spark does not start ({reason}); {NO_JAVA}") from None
+        raise KeyveilError(
+            f"Spark does not start ({reason}); it needs Java 17 or newer, and a master like "
+            "spark://host:7077, yarn or local[2]"
+        ) from None
+    except Py4JError:
+        place = "with its settings" if master is None else f"at {master}"
+        raise KeyveilError(f"Spark does not start {place}: no cluster answers") from None
 
 
 def map_in_arrow(frame: Any, work: Callable[[Any], Any], schema: str) -> Any:
@@ -124,4 +166,10 @@ def plain_errors() -> Iterator[None]:
             kind = getattr(errors, name.removeprefix(OWN_ERRORS), None)
             if separator and name.startswith(OWN_ERRORS) and isinstance(kind, type):
                 raise kind(message) from None
+        for pattern, words in OF_WORKERS.items():
+            if match := re.search(pattern, str(error)):
+                raise KeyveilError(
+                    f"{words.format(match[1])}: install keyveil[data,fast] in a Python of the driver's "
+                    "version on every worker, and set PYSPARK_PYTHON to it"
+                ) from None
         raise

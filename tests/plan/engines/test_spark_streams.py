@@ -1,0 +1,138 @@
+"""Streams of Spark: a restart counts nothing twice and loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from engine_cases import (
+    COINS,
+    mechanism_plan,
+    table,
+    written,
+)
+from spark_cluster import HERE, environment, wait_until
+from topic_source import Topic, send
+
+import keyveil as kv
+from keyveil import Plan, Tally
+from keyveil.plan.engines import LocalPool, privatise_files, tally_files
+from keyveil.plan.engines.stream_state import StreamState
+from keyveil.plan.report_file import writing
+
+pytestmark = pytest.mark.xdist_group("spark")  # one cluster and one application for all of them
+
+
+def report_files(plan: Plan, folder: Path, numbers: range) -> None:
+    """Files of reports, each moved into the folder when it is complete."""
+    folder.mkdir(exist_ok=True)
+    for number in numbers:
+        rows = written(table(50, seed=number), folder.parent / "rows.parquet")
+        privatise_files(rows, plan, folder / f"{number:03d}.kv", LocalPool(1))
+
+
+def forget_last_commit(state: Path) -> None:
+    """As if it was killed after the total was written and before Spark knew."""
+    last = max((state / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def test_a_stream_that_is_killed_goes_on_where_it_was(spark, tmp_path):
+    """kill -9 of the driver and its JVM between batches; the cluster goes on from the checkpoint."""
+    plan, inbox, state = mechanism_plan("kvue"), tmp_path / "inbox", tmp_path / "state"
+    plan.save(tmp_path / "plan.json")
+    report_files(plan, inbox, range(12))
+    words = [
+        sys.executable,
+        HERE / "streaming_driver.py",
+        tmp_path,
+        tmp_path / "plan.json",
+        inbox,
+        state,
+    ]
+    with (tmp_path / "log").open("wb") as log:
+        env = {**environment(), "PYTHONPATH": str(HERE)}
+        driver = subprocess.Popen(words, env=env, stdout=log, stderr=log, start_new_session=True)
+    try:
+        wait_until(
+            lambda: len(list(state.glob("total-*.kv"))) > 1 or driver.poll() is not None, "no batch"
+        )
+        assert driver.poll() is None, (tmp_path / "log").read_text()
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    before = StreamState(state, plan)
+    assert 0 < before.tally.reports < 600, "it was killed in the middle"
+
+    report_files(plan, inbox, range(12, 14))
+    (inbox / "bad.kv").write_bytes((inbox / "000.kv").read_bytes()[:-20])
+    privatise_files(tmp_path / "rows.parquet", plan, f"{tmp_path}/parts/", LocalPool(1))
+    pages = (tmp_path / "parts" / "part-000000.parquet").read_bytes()
+    (inbox / "bad.parquet").write_bytes(pages[:4] + bytes(40) + pages[44:])
+    (inbox / "_note").write_text("not data")
+    running = kv.spark.running_tally(inbox, plan, state, session=spark, available_now=True)
+    running.query.awaitTermination()
+    expected = tally_files(sorted(inbox.glob("0*.kv")), plan)
+    assert running.tally == expected
+    assert expected.reports == 14 * 50
+    left_out = {Path(name).name: reason for name, reason in running.rejected.items()}
+    assert set(left_out) == {"bad.kv", "bad.parquet"}
+    assert "cut short" in left_out["bad.kv"]
+    assert "damaged" in left_out["bad.parquet"]
+    assert Tally.load(plan, state / "tally.kv") == expected
+
+    forget_last_commit(state)
+    running = kv.spark.running_tally(inbox, plan, state, session=spark, available_now=True)
+    running.query.awaitTermination()
+    assert running.tally == expected
+
+
+def test_messages_are_counted_and_bad_ones_reported(spark, tmp_path):
+    plan = mechanism_plan("pckv_ue")
+    reports = [plan.report({"Pepsi": 4}, COINS, n) for n in range(30)]
+    other = mechanism_plan("rr").report({}).dumps()
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    lines = [*(report.dumps() for report in reports), "no report", other]
+    (folder / "messages.txt").write_text("\n".join(lines) + "\n")
+    source = spark.readStream.format("text").load(str(folder))
+    running = kv.spark.running_tally(source, plan, tmp_path / "state", available_now=True)
+    running.query.awaitTermination()
+    assert running.tally == Tally(plan).add(reports)
+    assert running.rejected == json.loads((tmp_path / "state" / "rejected.json").read_text())
+    assert running.rejected == {"impossible": 2}
+
+
+def test_a_topic_counts_each_message_once(spark, tmp_path):
+    """Kafka's columns and offsets: a restart reads a batch's offsets again, and goes on after them."""
+    plan, topic, state = mechanism_plan("kvue"), tmp_path / "topic", tmp_path / "state"
+    reports = [plan.report({"Pepsi": 4}, COINS, n) for n in range(60)]
+    single = [report.dumps().encode() for report in reports[:20]]
+    lines = b"\n".join(report.dumps().encode() for report in reports[20:40])
+    with writing(plan, tmp_path / "packed.kv") as packed:
+        packed.add(plan.packing.batch_of([report.cells for report in reports[40:]]))
+
+    def count() -> kv.spark.RunningTally:
+        source = spark.readStream.format(Topic.name()).option("folder", str(topic)).load()
+        running = kv.spark.running_tally(source, plan, state, available_now=True)
+        running.query.awaitTermination()
+        return running
+
+    spark.dataSource.register(Topic)
+    send(topic, 0, *single)
+    send(topic, 1, lines, None, b"no report")
+    first = Tally(plan).add(reports[:40])
+    assert count().tally == first
+    forget_last_commit(state)
+    send(topic, 1, (tmp_path / "packed.kv").read_bytes())
+    send(topic, 0, single[0])  # a producer that is not idempotent: this is another message
+    assert count().tally == first, "the first offsets were read again, and no others"
+    running = count()
+    assert running.tally == Tally(plan).add([*reports, reports[0]])
+    assert running.rejected == {"impossible": 2}

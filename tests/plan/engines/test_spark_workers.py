@@ -1,0 +1,82 @@
+"""A worker of Spark is killed in the middle of jobs. The tests that come after have one worker less."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+from engine_cases import (
+    COINS,
+    KEYS,
+    library_tally,
+    mechanism_plan,
+    rows_for,
+    table,
+    written,
+)
+from spark_cluster import Gate, GatedCoins, wait_until
+
+import keyveil as kv
+from keyveil import REGISTRY, Tally
+from keyveil.channel import SHAPES
+from keyveil.plan.engines import LocalPool, SparkEngine, privatise_files, table_segments, tally_files
+
+pytestmark = pytest.mark.xdist_group("spark")  # one cluster and one application for all of them
+
+
+def by_shape() -> dict[str, str]:
+    """One mechanism for each shape of a channel."""
+    shapes: dict[str, str] = {}
+    for name in sorted(REGISTRY):
+        for channel in mechanism_plan(name).channels:
+            shapes.setdefault(channel.shape, name)
+    return shapes
+
+
+def test_a_worker_is_killed_in_the_middle(spark, cluster, frame, tmp_path, monkeypatch):
+    """A job on files for every shape, and one of a DataFrame whose shuffled rows go with the worker.
+
+    All jobs run at once, and each has a task on the worker that is killed.
+    """
+    shapes = by_shape()
+    assert set(shapes) == set(SHAPES)
+    rows = table().sort_by("person")
+    monkeypatch.setattr(table_segments, "SEGMENT_ROWS", rows.num_rows // 2)
+    path = written(rows, tmp_path / "table.parquet", 50)
+    gate = Gate(tmp_path / "gate")
+    Path(gate.folder).mkdir()
+    plans = {shape: mechanism_plan(name) for shape, name in shapes.items()}
+    kvue = mechanism_plan("kvue")
+
+    def on_files(shape: str) -> Tally:
+        plan, coins = plans[shape], GatedCoins(COINS, gate, shape)
+        lenient = len(plan.schema.keys) < len(KEYS)
+        output = f"{tmp_path}/{shape}/"
+        privatise_files(path, plan, output, SparkEngine(spark), coins=coins, lenient=lenient)
+        assert len(list(Path(output).iterdir())) == 2
+        return tally_files(output, plan, LocalPool(1))
+
+    def on_a_frame() -> Tally:
+        coins = GatedCoins(COINS, gate, "frame")
+        return kv.spark.tally(kv.spark.privatise(frame, kvue, coins=coins), kvue)
+
+    jobs = {**{shape: partial(on_files, shape) for shape in shapes}, "frame": on_a_frame}
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        tallies = {name: pool.submit(job) for name, job in jobs.items()}
+        try:
+            wait_until(
+                lambda: set(shapes) <= gate.jobs_on(1) & gate.jobs_on(2) and gate.tasks_of("frame") == 2,
+                "a job has no task on one of the workers",
+            )
+            killed = 1 if "frame" in gate.jobs_on(1) else 2
+            cluster.kill_worker(killed)
+        finally:
+            gate.open()
+        results = {name: tally.result() for name, tally in tallies.items()}
+    assert results.pop("frame") == library_tally(kvue, rows)
+    assert results == {shape: library_tally(plan, rows_for(plan, rows)) for shape, plan in plans.items()}
+    log = (cluster.folder / "master.log").read_text()
+    assert re.findall("Removing executor|Removing worker", log), "the master lost a worker"
