@@ -157,11 +157,7 @@ class TallyDoor(ShownResult):
         estimator: str = "best",
         level: float = 0.95,
     ) -> QueryAnswer | QueryResults:
-        """The answer to a query like ``mean(Pepsi | Hamburger, !Fries)``; to several ``queries``, all.
-
-        ``estimator`` is ``best``, ``pooled``, ``least_squares`` or ``likelihood``; ``level`` is that of
-        the intervals.
-        """
+        """The answer to a query like ``mean(Pepsi | Hamburger, !Fries)``; to several or a list, all."""
         if len(queries) == 1 and isinstance(queries[0], list | tuple):
             return self.conditionals(estimator, level=level).answers(queries[0])
         answers = self.conditionals(estimator, level=level).answers(cast("Any", queries))
