@@ -1,8 +1,9 @@
 """Check that a release can be made: ``make release-check``.
 
 Versions agree; wheel and sdist build, the sdist gives the same wheel, and both have what they need and
-nothing else; the wheel installs in empty environments (the core alone, the core with the oldest versions
-that it allows, and the command) of every Python that is there, and passes ``smoke.py`` in each.
+nothing else; the wheel installs in empty environments of every Python that is there, and passes
+``smoke.py`` in each: the core and the command, each with the newest and the oldest versions that the
+package allows. The extra ``all`` is tried in both ways on the first Python that is there.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = (
-    ("core", "", "highest"),
-    ("core, oldest versions", "", "lowest-direct"),
-    ("command", "[cli]", "highest"),
+    ("core", "", False),
+    ("core", "", True),
+    ("command", "cli", False),
+    ("command", "cli", True),
 )
-"""Name, extra and resolution of each environment in which the wheel must work."""
+"""Environments in which the wheel must work: name, extra, and whether to take the oldest versions."""
+EVERYTHING = (("everything", "all", False), ("everything", "all", True))
+"""Those that are tried on one Python."""
 
 
 def versions() -> dict[str, str]:
@@ -96,18 +100,47 @@ def same_wheel(wheel: Path, sdist: Path, folder: Path) -> None:
     assert contents(again) == contents(wheel), "the sdist builds another wheel"
 
 
-def try_wheel(wheel: Path, python: str, folder: Path) -> None:
+def requirements(wheel: Path, extra: str) -> list[str]:
+    """What the wheel requires of other packages, alone or with an extra."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        lines = re.findall(r"^Requires-Dist: (.+)$", archive.read(name).decode(), re.M)
+    marked = [
+        (line.partition(";")[0].strip(), re.search(r"extra == '([\w-]+)'", line)) for line in lines
+    ]
+    return [package for package, mark in marked if mark is None or mark[1] == extra]
+
+
+def try_wheel(
+    wheel: Path,
+    python: str,
+    folder: Path,
+    environments: tuple[tuple[str, str, bool], ...] = ENVIRONMENTS,
+) -> None:
     """Install the wheel in empty environments and run the smoke test in each."""
     uv = str(Path(sys.executable).parent / "uv")
-    for number, (name, extra, resolution) in enumerate(ENVIRONMENTS):
-        place = folder / f"{Path(python).name}-{number}"
+    for name, extra, oldest in environments:
+        place = folder / f"{Path(python).name}-{name}-{'oldest' if oldest else 'newest'}"
         subprocess.run([uv, "venv", "--quiet", "--python", python, str(place)], check=True)
         own = str(place / "bin/python")
-        install = [uv, "pip", "install", "--quiet", "--python", own, "--resolution", resolution]
-        subprocess.run([*install, f"{wheel}{extra}"], check=True)
-        smoke = [own, "-I", str(ROOT / "deploy/smoke.py"), *([] if extra else ["core"])]
+        install = [uv, "pip", "install", "--quiet", "--python", own]
+        required = requirements(wheel, extra)
+        if oldest:  # uv takes the lowest version of what is named here, and we want no compiler
+            install += ["--resolution", "lowest-direct", "--only-binary", ":all:", *required]
+        subprocess.run([*install, f"{wheel}[{extra}]" if extra else str(wheel)], check=True)
+        smoke = [own, "-I", str(ROOT / "deploy/smoke.py"), extra or "core"]
         subprocess.run(smoke, cwd=folder, check=True)
-        print(f"{Path(python).name}: {name}: installs and works")
+        print(f"{place.name}: works with {installed(own, required)}")
+
+
+def installed(python: str, required: list[str]) -> str:
+    """The versions of the required packages in an environment."""
+    names = sorted({re.split(r"[\[<>=~! ]", package)[0] for package in required})
+    words = "import sys; from importlib.metadata import version as v; print(*map(v, sys.argv[1:]))"
+    done = subprocess.run(
+        [python, "-I", "-c", words, *names], capture_output=True, text=True, check=True
+    ).stdout
+    return ", ".join(f"{name} {version}" for name, version in zip(names, done.split(), strict=True))
 
 
 def main() -> None:
@@ -121,12 +154,14 @@ def main() -> None:
         check_contents(wheel, sdist)
         same_wheel(wheel, sdist, folder / "source")
         print(f"{wheel.name} and {sdist.name}: built, complete, and the same from the sdist")
+        tried = 0
         for version in pythons():
             python = interpreter(version)
             if python is None:
                 print(f"python{version}: not on this machine, not tried")
-            else:
-                try_wheel(wheel, python, folder)
+                continue
+            try_wheel(wheel, python, folder, ENVIRONMENTS if tried else ENVIRONMENTS + EVERYTHING)
+            tried += 1
     first = (ROOT / "CHANGELOG.md").read_text().partition("\n## ")[2].splitlines()[0]
     if "unreleased" in first:
         print(f"before the tag: give CHANGELOG.md's '{first}' its date, and run this again")

@@ -1,6 +1,7 @@
 """A minute with an installed keyveil, with nothing else of the repository: the release check runs it.
 
-``python smoke.py [core]``. With ``core`` no extra is installed, and the command must say what it needs.
+``python smoke.py core|cli|all`` says what is installed. With ``core`` no extra is, and the command must
+say what it needs; with ``all`` tables, pictures, the planner and a collector must work, too.
 """
 
 from __future__ import annotations
@@ -61,11 +62,53 @@ def command(folder: Path, core: bool) -> None:
         subprocess.run([*words, *line], cwd=folder, capture_output=True, check=True)
 
 
+def everything(folder: Path) -> None:
+    """Each extra once: files, pictures, frames, a solved channel, ranges, a collector and its client."""
+    words = [sys.executable, "-I", "-m", "keyveil"]
+    for line in (
+        "demo --table people.csv --keys keys.txt",
+        "plan --keys keys.txt --range 1,5 --epsilon 2 --mechanism pairs -o pairs.json",
+        "privatise pairs.json people.csv -o reports.kv",
+        "tally pairs.json reports.kv -o tally.kv",
+        "estimate pairs.json tally.kv --plot answers.png",
+        "query pairs.json tally.kv mean(Pepsi|Hamburger) mean(Pepsi|Hamburger,Fries)",
+        "conditional pairs.json tally.kv --plot matrix.png",
+        "plan --keys keys.txt --range 1,5 --epsilon 2 --mechanism optimal --set mean=4 -o optimal.json",
+        "compare --data people.csv --range 1,5 --mechanism kvue,auto --repeat 2 --plot cost.png",
+        "collection create menu pairs.json --store store.sqlite",
+    ):
+        done = subprocess.run(
+            [*words, *line.split()], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, (line, done.stderr)
+    import pandas as pd
+
+    import keyveil as kv
+
+    frame = pd.DataFrame(kv.synthetic.orders(2_000))
+    schema = kv.Schema.from_frame(frame, person="guest", key="dish", value="rating", low=1, high=5)
+    answers = kv.Plan.of(schema, "kvue", epsilon=4).collect(frame, everyone=2_000).estimate()
+    assert len(answers.to_frame()) == len(schema.keys)
+    serve = [*words, "serve", "--store", "store.sqlite", "--port", "0"]
+    with subprocess.Popen(
+        serve, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().split("at ")[1].split()[0]
+        with kv.Client(address, folder / "device", cap=4) as client:
+            assert client.answer("menu", {"Pepsi": 4}).counted
+        server.terminate()
+    assert server.returncode == 0
+
+
 def main() -> None:
-    """Run both in a temporary folder."""
+    """Run what is installed in a temporary folder."""
+    extra = sys.argv[1] if sys.argv[1:] else "cli"
     with tempfile.TemporaryDirectory() as name:
         library(Path(name))
-        command(Path(name), sys.argv[1:] == ["core"])
+        command(Path(name), extra == "core")
+        if extra == "all":
+            everything(Path(name))
 
 
 if __name__ == "__main__":

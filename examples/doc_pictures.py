@@ -32,9 +32,9 @@ STEPS = (
     ("state", "Pepsi: held, high", "one small part,\npicked by chance", "perturb"),
     ("report", "“Pepsi: not held”", "true or not:\nnobody can tell", "add"),
     ("tally", "5,235 not held\n3,567 low, 6,028 high", "counts of many\nreports", "estimate"),
-    ("answers", "60 % hold Pepsi,\n[57 %, 62 %]", "shares and means\nwith intervals", ""),
+    ("answers", "61 % hold Pepsi,\n[59 %, 63 %]", "shares and means\nwith intervals", ""),
 )
-"""Name, example and meaning of each thing on the line, and the step to the next."""
+"""Name, example and meaning of each thing on the line, and the step to the next; as in docs/tour.md."""
 EPSILONS = ("0.5", "1", "2", "4")
 PEOPLE, KEYS, REPETITIONS = 100_000, 100, 40
 

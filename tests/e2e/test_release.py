@@ -46,6 +46,17 @@ def test_archives_have_the_package_and_nothing_else(check, archives, tmp_path):
         check["check_contents"](lacking, archives[1])
 
 
+def test_the_oldest_versions_are_those_of_every_requirement(check, archives):
+    core = check["requirements"](archives[0], "")
+    assert {package.split("<")[0] for package in core} == {"numpy", "cryptography"}
+    assert all(">=" in package for package in core), "the check takes the lowest version that is named"
+    command = set(check["requirements"](archives[0], "cli"))
+    everything = set(check["requirements"](archives[0], "all"))
+    assert set(core) < command < everything
+    assert any(package.startswith("psycopg[binary]<") for package in everything), "an extra of extras"
+    assert not any(package.startswith(("keyveil", "pyspark", "pytest")) for package in everything)
+
+
 def test_the_wheel_works_with_its_core_dependencies_alone(archives, tmp_path):
     """An environment with the wheel, NumPy and cryptography; nothing of the repository or of extras."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)

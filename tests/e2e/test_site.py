@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import runpy
 import subprocess
@@ -113,6 +114,29 @@ def test_the_reference_has_every_public_name(tables):
     named = [name for names in tables["REFERENCE"].values() for name in names.split()]
     assert sorted(named) == sorted(keyveil.__all__)
     assert set(tables["MODULES"]) == set(keyveil._SUBJECTS)
+
+
+def unexplained(call: object, *documented: object) -> list[str]:
+    """Parameters of a call that none of the docstrings names."""
+    text = " ".join(inspect.getdoc(each) or "" for each in (call, *documented)).lower()
+    names = [name for name in inspect.signature(call).parameters if name not in ("self", "cls")]
+    return [name for name in names if not re.search(rf"\b{name.rstrip('s')}", text)]
+
+
+def test_the_reference_explains_every_parameter_of_functions_and_of_what_users_make():
+    public = {name: getattr(keyveil, name) for name in keyveil.__all__}
+    calls = {name: (call,) for name, call in public.items() if inspect.isfunction(call)}
+    calls |= {name: (public[name],) for name in ("Client", "Budget", "Ledger", "Conditionals")}
+    calls["AsyncClient"] = (keyveil.AsyncClient, keyveil.Client)
+    for name in ("Plan.of", "Plan.choose", "Plan.collect", "Schema.of", "Schema.from_frame"):
+        owner, method = name.split(".")
+        calls[name] = (getattr(public[owner], method),)
+    for name in ("Tally.estimate", "Tally.query", "Client.answer", "Client.flush", "Budget.answer"):
+        owner, method = name.split(".")
+        calls[name] = (getattr(public[owner], method), public[owner])
+    assert len(calls) >= 25
+    assert {name: lacking for name, call in calls.items() if (lacking := unexplained(*call))} == {}
+    assert unexplained(lambda epsilon: None) == ["epsilon"]
 
 
 def test_the_glossary_has_the_terms_that_pages_use():

@@ -235,10 +235,10 @@ def test_a_mechanism_without_the_planners_estimator_is_drawn_with_its_own_and_sa
     alone = [each for each in rows if each["mechanism"] != "auto"]
     assert all_series(alone, by_estimator=False)[0].label == "kvue, least_squares/shrunk"
     assert (
-        "The planner's estimator: shrunk at epsilon 1; corrected at epsilon 2. Rows with the same "
-        "estimator compare mechanisms alone."
+        "The planner answers with shrunk at epsilon 1; corrected at epsilon 2. To compare mechanisms "
+        "alone, look at rows with the same estimator."
     ) in footnotes(rows)
-    assert not any("planner's estimator" in line for line in footnotes(alone))
+    assert not any("The planner answers with" in line for line in footnotes(alone))
 
 
 @pytest.mark.parametrize(("epsilons", "error"), [([0.5, 1.0, 2.0, 4.0], "squared"), ([1.0], "absolute")])

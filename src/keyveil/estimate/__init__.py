@@ -92,10 +92,10 @@ def estimate(
     level: float = 0.95,
     after: Sequence[str] = (),
 ) -> Answers:
-    """Answers for every key, and the raw ones with them.
+    """Answers for every key from a ``tally`` of ``plan``, and the raw ones with them.
 
     Without the name of an ``estimator`` the default of the plan is used, and answers lie within their
-    range. ``after`` names steps of post-processing.
+    range. ``level`` is that of the intervals. ``after`` names steps of post-processing.
     """
     from .projection import STEPS, within_range
 

@@ -26,7 +26,7 @@ def on_unit_scale(schema: Schema, people: People) -> tuple[Schema, People]:
 
 
 class Population:
-    """The law of records: the share of every joint state of any keys, rounding included."""
+    """The law of the records of ``people``: the share of every joint state of any keys of ``schema``."""
 
     people: People
 

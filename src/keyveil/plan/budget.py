@@ -24,7 +24,7 @@ OTHER_ROUND = "this round was answered under another plan; a device answers once
 
 
 class Budget:
-    """A file that remembers every report and what it cost, with a cap on the total.
+    """The file ``path``, which remembers every report and what it cost, with a ``cap`` on the total.
 
     Asked again for a plan it has answered, it gives back the same report under the same id, also
     after a restart and also when the record has changed since: a second answer, with the same coins

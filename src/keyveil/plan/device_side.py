@@ -95,9 +95,12 @@ class DeviceSide(PlanDocument):
         everyone: Any = None,
         progress: bool = True,
     ) -> Tally:
-        """The tally of everyone's reports: privatise and add. Arguments as for ``privatise``.
+        """The tally of everyone's reports: privatise and add.
 
-        A progress bar shows in a terminal or a notebook if there are many people.
+        ``people`` is a frame or ``People``. The columns of a frame are ``person``, ``key`` and
+        ``value``, or with ``wide`` a column for each key; a schema that was made from the frame knows
+        them. ``everyone`` is the number or the list of all people, if some have no row. Stated ``coins``
+        repeat a run. A progress bar shows in a terminal or a notebook if there are many people.
         """
         from ..foundation.frame_output import library_of
         from ..foundation.progress_bar import progress_bar

@@ -53,9 +53,11 @@ class PlanDoor(ShownResult):
     ) -> Plan:
         """The plan with the least predicted error if ``people`` people answer; see ``advise``.
 
-        Without a prior it is the plan with the smallest worst regret, whatever number of keys people
-        hold. If no plan can answer, the error says what it would take; ``force`` returns the best one
-        anyway.
+        ``schema`` has the keys, and the plan promises ``epsilon``. ``ask`` is "both" (frequency and mean
+        of every key), "frequency", "mean", "conditional" (every key given every other), or a list of
+        queries. ``prior`` is what is known about people. Without a prior it is the plan with the
+        smallest worst regret, whatever number of keys people hold. If no plan can answer, the error says
+        what it would take; ``force`` returns the best one anyway.
         """
         from ..planner.planner import advise
 
@@ -111,14 +113,18 @@ class TallyDoor(ShownResult):
     def estimate(
         self, estimator: str | None = None, *, level: float = 0.95, after: Sequence[str] = ()
     ) -> Answers:
-        """Frequency and mean of every key, each with an interval; see ``keyveil.estimate``."""
+        """Frequency and mean of every key, each with an interval; see ``keyveil.estimate``.
+
+        ``estimator`` is one of the plan's, by default ``best``; ``level`` is that of the intervals;
+        ``after`` names steps of post-processing.
+        """
         from ..estimate import estimate
 
         tally = cast("Tally", self)
         return estimate(tally.plan, tally, estimator, level, after)
 
     def conditionals(self, estimator: str = "best", *, level: float = 0.95) -> Conditionals:
-        """Each key given others: ``matrix``, ``answer``, ``plot``."""
+        """Each key given others: ``matrix``, ``answer``, ``plot``; intervals are at ``level``."""
         from ..estimate.together.conditional import Conditionals
 
         tally = cast("Tally", self)

@@ -40,10 +40,12 @@ class Plan(DeviceSide, PlanDoor):
         calibrate: str = "paper",
         **parameters: Any,
     ) -> Plan:
-        """The plan of a registered mechanism; ``calibrate`` is "paper" or "tight".
+        """The plan of a registered mechanism for the keys of ``schema``, which promises ``epsilon``.
 
-        Parameters that are values or spreads are on the range of the schema's keys. If keys have
-        different ranges, they are on [-1, 1], whose ends are those of each key's own range.
+        ``calibrate`` is "paper", parameters as published, or "tight", the largest that keep the promise.
+        Other ``parameters`` are the mechanism's own, such as ``levels`` of ``graded``. Those that are
+        values or spreads are on the range of the schema's keys. If keys have different ranges, they are
+        on [-1, 1], whose ends are those of each key's own range.
         """
         scale = ExactScale.of(schema)
         return cls._of_parameters(schema, mechanism, epsilon, calibrate, parameters, scale)

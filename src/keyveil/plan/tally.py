@@ -31,7 +31,12 @@ BROKEN = "the tally is broken or cut short; make it again from its reports"
 
 
 class Tally(TallyDoor):
-    """Counts per cell of one plan. ``add`` reports and batches; ``+`` joins tallies."""
+    """Counts per cell of one plan. ``add`` reports and batches; ``+`` joins tallies.
+
+    ``counts`` are those to begin with. ``estimate`` answers for every key, and ``query`` answers one or
+    more queries. Both take the name of an ``estimator``, by default ``best``, and the ``level`` of the
+    intervals.
+    """
 
     def __init__(self, plan: Plan, counts: Integers | None = None) -> None:
         self.plan = plan

@@ -74,7 +74,7 @@ def first_round(comparison: BeliefComparison, alone: float) -> FirstRound | None
 
 
 def pilot_people(plan: Plan, people: int) -> int:
-    """The number of people that a pilot should ask if nothing is known about people."""
+    """The number of ``people`` whom a pilot's ``plan`` should ask if nothing is known about them."""
     check_pilot(plan)
     beliefs = Beliefs.of(plan.schema)
     return best_round(plan, BeliefComparison(plan.schema, plan.promised, people, "both", beliefs)).people

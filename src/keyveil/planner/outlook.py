@@ -58,7 +58,7 @@ class Outlook:
 
 
 def outlook(plan: Plan, people: int) -> Outlook | None:
-    """The outlook of a plan whose views hold two keys or more; None for others."""
+    """The outlook of ``people`` who answer a plan whose views hold two keys or more; None for others."""
     stderr = _stderr(plan, people)
     if stderr is None:
         return None

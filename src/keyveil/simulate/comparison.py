@@ -102,11 +102,16 @@ def compare(
     """The errors of mechanisms on simulated people like those of a frame, side by side.
 
     ``frame`` is a pandas, Polars or Arrow frame, or ``People``; its columns are those that
-    ``Schema.from_frame`` was given. ``mechanisms`` are names like "kvue" or "graded:levels=5"; "auto" is
-    the planner's choice, "all" every mechanism. ``people`` is how many are simulated, in each of the
-    ``repetitions``. ``conditional=2`` asks for every key given another one. ``told`` is what the planner
-    knows: the "table", "nothing", or nothing with "one_round" or a "pilot"; without it "auto" has a row
-    for each of "table", "one_round" and "pilot". Other arguments are those of ``keyveil compare``.
+    ``schema`` was made from with ``Schema.from_frame``. ``everyone`` is the number or the list of all
+    people, if some hold nothing and have no row. ``mechanisms`` are names like "kvue" or
+    "graded:levels=5"; "auto" is the planner's choice, "all" every mechanism. ``people`` is how many are
+    simulated, in each of the ``repetitions``. ``conditional=2`` asks for every key given another one.
+    ``told`` is what the planner knows: the "table", "nothing", or nothing with "one_round" or a "pilot";
+    without it "auto" has a row for each of "table", "one_round" and "pilot".
+
+    ``epsilon`` is one or several. ``estimators`` limits the rows to these. ``calibrate`` "tight" takes
+    every mechanism at equal true epsilon, "paper" as published. Stated ``coins`` repeat a run.
+    ``processes`` is how many to use, by default one for each core; ``progress`` shows a bar.
     """
     own = Schema.from_frame(frame) if schema is None else schema
     population = Population(own, _people(own, frame, everyone)).on_unit_scale()

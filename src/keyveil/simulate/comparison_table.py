@@ -151,7 +151,10 @@ def _planner_estimators(rows: Rows) -> str | None:
     for epsilon, estimator in by_epsilon.items():
         epsilons.setdefault(estimator, []).append(f"{epsilon:g}")
     words = "; ".join(f"{name} at epsilon {', '.join(at)}" for name, at in epsilons.items())
-    return f"The planner's estimator: {words}. Rows with the same estimator compare mechanisms alone."
+    return (
+        f"The planner answers with {words}. "
+        "To compare mechanisms alone, look at rows with the same estimator."
+    )
 
 
 def _refusals(rows: Rows) -> str | None:
@@ -159,8 +162,8 @@ def _refusals(rows: Rows) -> str | None:
     if not refused:
         return None
     return (
-        f"At epsilon {', '.join(refused)} the planner would refuse, because no plan can answer, or does "
-        "not promise an answer if it is told nothing: auto is what keyveil plan --anyway makes."
+        f"At epsilon {', '.join(refused)} the planner would refuse or warn: it does not expect useful "
+        "answers from so few people. Its rows show the plan that keyveil plan --anyway makes."
     )
 
 

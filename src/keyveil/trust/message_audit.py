@@ -119,6 +119,7 @@ def audit_messages(
 
     ``records`` are valid records of the plan, by default one for each state as far as possible.
     ``others`` may break rules; exact checks hold for them too. ``coins`` draw who holds which record.
+    An honest device is rejected with a probability of at most ``false_alarm``.
     """
     held = list(example_records(plan) if records is None else records)
     if len(held) < 2 or devices < 2:
@@ -282,7 +283,7 @@ def _repeat_findings(sample: _Sample, level: float) -> list[str]:
 
 
 def guess_bound(epsilon: float, records: int) -> float:
-    """The largest probability of guessing one of ``records`` equally likely records from a report."""
+    """The largest probability of guessing one of ``records`` equally likely records at ``epsilon``."""
     return exp(epsilon) / (exp(epsilon) + records - 1)
 
 

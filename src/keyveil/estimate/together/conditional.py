@@ -98,7 +98,9 @@ def _has_both(plan: Plan) -> bool:
 class Conditionals(ShownResult):
     """Answers queries from one tally; what they share is computed once.
 
-    ``to_frame``, ``plot`` and its own display show every key given every other.
+    ``plan`` is the tally's plan, ``estimator`` one of ``best``, ``pooled``, ``least_squares`` and
+    ``likelihood``, and ``level`` that of the intervals. ``to_frame``, ``plot`` and its own display show
+    every key given every other.
     """
 
     def __init__(self, plan: Plan, tally: Tally, estimator: str = "best", level: float = 0.95) -> None:

@@ -59,15 +59,7 @@ def _options(
 
 
 class _Client(ABC):
-    """What both clients have: a ledger to read, and the core.
-
-    ``state`` is the folder of the ledger. All collectors share it, so ``cap`` bounds the sum over them.
-    ``secret_file`` is the file of the device's secret; put it outside ``state``. ``cap`` is set once,
-    when the ledger is created. ``allow`` bounds the epsilon of each collection over all its rounds.
-    ``allow_epoch`` is the shortest epoch, in seconds, that the device answers. ``certificates`` is a PEM
-    file of the authorities that are trusted in place of the usual ones. ``transport``, ``pause``,
-    ``clock`` and ``jitter`` replace the network, sleep, time and chance in tests.
-    """
+    """What both clients have: a ledger to read, and the core. ``Client`` explains the arguments."""
 
     def __init__(
         self,
@@ -129,7 +121,19 @@ class _Client(ABC):
 
 
 class Client(_Client):
-    """A device that answers each collection once. It blocks while it waits for the network."""
+    """A device that answers each collection once. It blocks while it waits for the network.
+
+    ``url`` is the address of the collector or of a relay. ``state`` is the folder of the ledger, by
+    default ``~/.local/state/keyveil``. All collectors share it, so ``cap``, the largest total epsilon,
+    bounds the sum over them; it is set once, when the ledger is created. ``allow`` bounds the epsilon of
+    each collection over all its rounds. ``allow_epoch`` is the shortest epoch, in seconds, that the
+    device answers. ``secret_file`` is the file of the device's secret; put it outside ``state``.
+    ``token`` is an ingest token, if the collection requires one. ``patience`` has the times and the
+    number of tries, and ``most_waiting`` is how many reports may wait to be sent. ``timeout`` is that of
+    a request in seconds, ``proxy`` the address of an HTTP proxy, and ``certificates`` a PEM file of the
+    authorities that are trusted in place of the usual ones. ``transport``, ``pause``, ``clock`` and
+    ``jitter`` replace the network, sleep, time and chance in tests.
+    """
 
     def _begin(self, options: dict[str, Any], pause: Callable[[float], Any] | None) -> None:
         import httpx
@@ -138,14 +142,17 @@ class Client(_Client):
         self._busy = threading.Lock()
 
     def answer(self, name: str, record: object, plan: str | None = None) -> Outcome:
-        """Answer a collection once.
+        """Answer the collection ``name`` once, from a person's ``record``: a mapping of keys to values.
 
         A repeated call only sends the same report. ``plan`` is the expected hash.
         """
         return self._run(self._core.answer(name, record, plan))
 
     def flush(self, refused: bool = False) -> list[Outcome]:
-        """Send the reports that wait for this collector, if their time has come."""
+        """Send the reports that wait for this collector, if their time has come.
+
+        With ``refused`` also those that the collector refused, after a token or address was corrected.
+        """
         return self._run(self._core.flush(refused))
 
     def plan(self, name: str) -> Plan:
@@ -196,7 +203,8 @@ class Client(_Client):
 class AsyncClient(_Client):
     """``Client`` for asynchronous programs: the same core, the same files.
 
-    It writes its files synchronously, which takes a few milliseconds for each answer.
+    It takes the arguments of ``Client``. It writes its files synchronously, which takes a few
+    milliseconds for each answer.
     """
 
     def _begin(self, options: dict[str, Any], pause: Callable[[float], Any] | None) -> None:
@@ -206,14 +214,17 @@ class AsyncClient(_Client):
         self._busy = asyncio.Lock()
 
     async def answer(self, name: str, record: object, plan: str | None = None) -> Outcome:
-        """Answer a collection once.
+        """Answer the collection ``name`` once, from a person's ``record``: a mapping of keys to values.
 
         A repeated call only sends the same report. ``plan`` is the expected hash.
         """
         return await self._run(self._core.answer(name, record, plan))
 
     async def flush(self, refused: bool = False) -> list[Outcome]:
-        """Send the reports that wait for this collector, if their time has come."""
+        """Send the reports that wait for this collector, if their time has come.
+
+        With ``refused`` also those that the collector refused, after a token or address was corrected.
+        """
         return await self._run(self._core.flush(refused))
 
     async def plan(self, name: str) -> Plan:

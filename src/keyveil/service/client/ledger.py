@@ -61,7 +61,8 @@ class Ledger(Budget):
     """A ``Budget`` whose answers belong to collections and wait until they are acknowledged.
 
     ``path`` is the file of the ledger, ``secret_file`` that of the device's secret, which should be in
-    another folder.
+    another folder. ``cap`` bounds the total epsilon, and is set once. ``most_waiting`` is how many
+    reports may wait to be sent; beyond it no new collection is answered.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ from .shares import check_marks, check_rare, check_shares
 def health(
     plan: Plan, tally: Tally, other: Tally | None = None, *, false_alarm: float = FALSE_ALARM
 ) -> HealthReport:
-    """All checks of a tally, each at the rate ``false_alarm``; ``other`` is a tally to compare with."""
+    """All checks of a plan's tally at the rate ``false_alarm`` each; ``other`` is a second one."""
     tally.belongs_to(plan)
     if not 0 < false_alarm < 1:
         raise PlanError("a rate of false alarms lies between 0 and 1, like 0.001")
