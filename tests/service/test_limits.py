@@ -27,7 +27,7 @@ from stated_clock import StatedClock
 
 from keyveil.foundation.errors import KeyveilError
 from keyveil.service.collector.engine import admin
-from keyveil.service.collector.engine.writer import BUSY_REQUESTS, GATHER_SECONDS, Writer, _Waiting
+from keyveil.service.collector.engine.writer import BUSY_REQUESTS, GATHER_SECONDS, Waiting, Writer
 from keyveil.service.collector.http import batches
 from keyveil.service.collector.http.server import ServerLog, address_of, listening, room_for
 from keyveil.service.collector.process.logs import Log
@@ -459,7 +459,7 @@ def test_a_busy_writer_waits_for_more_and_a_lone_request_never_waits(file_desk, 
     monkeypatch.setattr(time, "sleep", lambda seconds: waits.append((len(groups), seconds)))
     for number in (1, 1, BUSY_REQUESTS, 1, 1):
         for _ in range(number):
-            writer._queue.put(_Waiting(Parcel(1, 1, 1, [bytes(16)], b""), None))
+            writer._queue.put(Waiting(Parcel(1, 1, 1, [bytes(16)], b""), None))
         writer._step()
     assert groups == [1, 1, BUSY_REQUESTS, 1, 1]
     assert waits == [(3, GATHER_SECONDS)], "only after the busy transaction"

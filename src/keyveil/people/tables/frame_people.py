@@ -139,7 +139,7 @@ def _read(schema: Schema, source: Any, columns: FrameColumns) -> People:
         people = wide_people(
             schema, source, person=columns.person, lenient=True, valued=valued, mapped=mapped
         )
-        _tell_changes(mapped, people)
+        _tell_changes(mapped)
         return people
     _check_columns(source, columns)
     people = _long_people(schema, source, columns, mapped)

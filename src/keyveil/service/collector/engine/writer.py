@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Waiting:
+class Waiting:
     """A request that waits for its reports to become durable."""
 
     parcel: Parcel
@@ -74,7 +74,7 @@ class Writer:
         self.last_write = clock.elapsed()
         """When the store was last written, in elapsed seconds."""
         self._threaded = threaded
-        self._queue: queue.SimpleQueue[_Waiting | _Call | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Waiting | _Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
@@ -117,7 +117,7 @@ class Writer:
             return future
         self._waiting[future] = self._clock.elapsed(), len(parcel.ids)
         future.add_done_callback(self._waiting.pop)
-        self._queue.put(_Waiting(parcel, future))
+        self._queue.put(Waiting(parcel, future))
         self._nudge()
         return future
 
@@ -186,7 +186,7 @@ class Writer:
     def _step(self) -> bool:
         """Process the next item; False when asked to end."""
         self._busy_since = None
-        first: _Waiting | _Call | None
+        first: Waiting | _Call | None
         try:
             first = self._queue.get(timeout=self.settings.tick_seconds)
         except queue.Empty:
@@ -211,12 +211,12 @@ class Writer:
                 return
             self._take(first)
 
-    def _take(self, first: _Waiting | _Call | None) -> bool:
+    def _take(self, first: Waiting | _Call | None) -> bool:
         """Process a call, or commit all waiting parcels; False when asked to end."""
-        group: list[_Waiting] = []
+        group: list[Waiting] = []
         size = 0
-        item: _Waiting | _Call | None = first
-        while isinstance(item, _Waiting):
+        item: Waiting | _Call | None = first
+        while isinstance(item, Waiting):
             group.append(item)
             size += len(item.parcel.ids)
             if size >= self.settings.group_reports:
@@ -234,7 +234,7 @@ class Writer:
             self._break(StoreBroken())
         return item is not None
 
-    def _commit(self, group: list[_Waiting], size: int) -> None:
+    def _commit(self, group: list[Waiting], size: int) -> None:
         begun = self._clock.elapsed()
         reason = self._append(group)
         if reason == "internal" and len(group) > 1:  # one causes the error: commit them one by one
@@ -250,7 +250,7 @@ class Writer:
         else:
             _settle(group, problem)
 
-    def _append(self, group: list[_Waiting]) -> str | None:
+    def _append(self, group: list[Waiting]) -> str | None:
         """Make a group durable; the reason if it failed."""
         if self.broken:
             return "unhealthy"
@@ -348,7 +348,7 @@ class Writer:
             self._break(error)
 
 
-def _settle(group: list[_Waiting], problem: Problem | None) -> None:
+def _settle(group: list[Waiting], problem: Problem | None) -> None:
     for request in group:
         if request.future.done():
             continue  # the request is gone
