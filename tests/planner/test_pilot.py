@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil import Coins, People, Plan, PlanError, ReportError, Schema, Tally, estimate
-from keyveil.estimate.forecast import by_draws
 from keyveil.mechanisms.sized import noise_of, shares_of
 from keyveil.people.prior import Prior
 from keyveil.people.prior_laws import beta_binomial
@@ -32,6 +31,7 @@ from keyveil.simulate.parallel import measure
 from keyveil.simulate.tallies import Population, simulate_runs
 
 MANY = 10**12
+pytestmark = pytest.mark.usefixtures("few_draws")  # choices differ by far more than draws
 
 
 def pilot(keys=30, epsilon="1"):
@@ -312,20 +312,17 @@ def contest(crowd, **more):
 
 
 def piloted(crowd, processes):
-    """Rows with a fourth of the draws by which the planner chooses."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_draws, "MOST", by_draws.FEWEST)
-        both = contest(crowd, pilot=True), ["kvue", "auto"]
-        return measure(*both, ["0.2", "3"], processes=processes).rows
+    both = contest(crowd, pilot=True), ["kvue", "auto"]
+    return measure(*both, ["0.2", "3"], processes=processes).rows
 
 
 @pytest.fixture(scope="module")
-def rows(crowd):
+def rows(crowd, few_draws):
     return piloted(crowd, 1)
 
 
 @pytest.mark.sampled
-def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows, monkeypatch):
+def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows):
     for row in rows:
         if row.mechanism == "kvue":
             assert (row.pilot, row.choices) == (None, None)
@@ -340,7 +337,6 @@ def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows, monkeypatch)
     assert document["choices"] == dict(rows[-1].choices)
     best = next(r for r in rows if r.mechanism == "auto" and r.epsilon == 3)
     assert best.chosen.partition(":")[0] in ("collision", "coco", "signed_ue", "pckv_grr")
-    monkeypatch.setattr(by_draws, "MOST", by_draws.FEWEST)
     blind = measure(contest(crowd), ["auto:one_round"], ["3"], processes=1).rows[0]
     assert blind.mechanism == "auto:one_round"
     assert blind.pilot is None
