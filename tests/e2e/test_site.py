@@ -97,7 +97,10 @@ def test_the_reference_shows_docstrings_and_inherited_methods(site):
         assert f'id="keyveil.{name}"' in page
     first = keyveil.Tally.__doc__.splitlines()[0].split("``")[0].strip()
     assert len(first) > 10
-    assert first in re.sub(r"<[^>]+>", "", page)
+    words = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    assert first in words
+    for call in ("Client ( url : str", "Budget ( path : str", "Conditionals ( plan : Plan"):
+        assert call in words, "how an object is made"
 
 
 def test_the_navigation_leads_to_every_page():
