@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ from keyveil import (
     Tally,
 )
 from keyveil.cli.command import run
-from keyveil.people.tables.frames import Columns
+from keyveil.people.tables.frames import Columns, readable
 from keyveil.plan.engines import (
     Engine,
     LocalPool,
@@ -178,6 +179,23 @@ class Dies:
 def test_a_killed_process_is_one_clear_line():
     with pytest.raises(KeyveilError, match="ended from outside, most often for lack of memory"):
         TWO.sum(Dies(), [1, 2, 3])
+
+
+@dataclass(frozen=True)
+class LacksMemory:
+    """Work that is in a file when memory runs out, in a process or in a thread."""
+
+    in_threads: bool
+
+    def __call__(self, path: Path) -> None:
+        with readable(path):
+            raise pa.ArrowMemoryError("malloc failed")
+
+
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_short_memory_is_not_taken_for_a_damaged_file(in_threads, tmp_path):
+    with pytest.raises(KeyveilError, match="memory is too short for 2 processes at once; take fewer"):
+        TWO.sum(LacksMemory(in_threads), [tmp_path] * 2)
 
 
 def test_there_is_at_least_one_process():

@@ -1,4 +1,4 @@
-"""A worker of Spark is killed in the middle of jobs. The tests that come after have one worker less."""
+"""A worker of Spark is killed in the middle of jobs. These tests are the last ones of the cluster."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ from keyveil.channel import SHAPES
 from keyveil.plan.engines import LocalPool, SparkEngine, privatise_files, table_segments, tally_files
 
 pytestmark = pytest.mark.xdist_group("spark")  # one cluster and one application for all of them
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stopped_after(spark, cluster):
+    """The cluster need not run until the end of the session."""
+    yield
+    spark.stop()
+    cluster.stop()
 
 
 def by_shape() -> dict[str, str]:

@@ -115,7 +115,7 @@ def readable(path: Path) -> Iterator[None]:
     """Turn Arrow's errors about a damaged file into one line that quotes nothing."""
     try:
         yield
-    except KeyveilError:
+    except (KeyveilError, MemoryError):
         raise
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror or 'it is damaged'}") from None

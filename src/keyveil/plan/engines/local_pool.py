@@ -76,6 +76,10 @@ class LocalPool(Engine):
                     "a process of the pool was ended from outside, most often for lack of memory; "
                     "take fewer processes"
                 ) from None
+            except MemoryError:
+                raise KeyveilError(
+                    f"memory is too short for {workers} processes at once; take fewer processes"
+                ) from None
             finally:
                 pool.shutdown(cancel_futures=True)
 

@@ -133,6 +133,8 @@ def _sound() -> Iterator[None]:
     """Turn errors of reading a file into one line, which a cluster sends to its driver."""
     try:
         yield
+    except MemoryError:  # Arrow's is an ArrowException, too
+        raise
     except arrow().ArrowException:
         raise ReportError("the Parquet file is damaged or cut short") from None
     except OSError as error:
