@@ -93,6 +93,12 @@ LOADS = {
 }
 
 
+def processor_time(process: int, ended: bool = False) -> float:
+    """Processor time of a process so far, in seconds; with ``ended`` that of its ended children, too."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11 : 15 if ended else 13])) / os.sysconf("SC_CLK_TCK")
+
+
 class Collector:
     """A server process with its own folder; its store may be shared with others."""
 
@@ -164,8 +170,7 @@ class Collector:
 
     def processor(self) -> float:
         """Processor time of the process so far, in seconds."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return processor_time(self.process.pid)
 
     def memory(self) -> float:
         """Resident memory of the process in megabytes."""
