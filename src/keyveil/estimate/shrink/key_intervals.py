@@ -57,6 +57,7 @@ def _block_intervals(
         return intervals
     known = (moments.reports > 0) & np.isfinite(f) & np.isfinite(s)
     noise = Noise.of(moments.values, moments.covariance, moments.reports, known)
+    noise = noise.through_own(moments.values, known)
     frequency = np.where(known, np.clip(values["frequency"], 0.0, 1.0), 0.5)
     mean = np.where(known & np.isfinite(values["mean"]), values["mean"], 0.0)
     if "frequency" in values:

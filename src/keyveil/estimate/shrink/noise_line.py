@@ -31,6 +31,8 @@ class Noise(NamedTuple):
     """Number of reports, at least 1, (repetition, key)."""
     least: Floats
     """Smallest variances of one report, (repetition, 2)."""
+    off: Floats | None = None
+    """Difference of each key's own covariance from the line, (repetition, key, 2, 2), if it is added."""
 
     @classmethod
     def of(cls, values: Floats, covariance: Floats, reports: Integers, known: Flags) -> Noise:
@@ -53,6 +55,20 @@ class Noise(NamedTuple):
         fits = (residual_size <= STRAIGHT * average).all(axis=-1, keepdims=True)
         return cls(line, fits, own, n, LEAST * average)
 
+    def through_own(self, values: Floats, known: Flags) -> Noise:
+        """The line moved for each key so that it goes through the key's own estimate.
+
+        With two levels of values the line is exact. With more, the covariance also depends on how far
+        values spread, and near the ends of the range the line alone is too low. An estimate outside its
+        range stays on the line.
+        """
+        f, s = values[..., 0], values[..., 1]
+        inside = known & (f >= 0.0) & (f <= 1.0) & (np.abs(s) <= f)
+        at = np.stack([np.ones_like(f), f, s], axis=-1)
+        pair = np.stack([f, s], axis=-1)
+        line = np.einsum("rkc,rijc->rkij", at, self.line) - pair[..., :, None] * pair[..., None, :]
+        return self._replace(off=np.where(inside[..., None, None], self.own - line, 0.0))
+
     def entry(self, first: int, second: int, f: Floats, s: Floats) -> Floats:
         """An entry of the covariance of each key at a frequency and mass, (repetition, key, any)."""
         line = self.line[:, first, second, :, None, None]
@@ -60,6 +76,8 @@ class Noise(NamedTuple):
         at = line[:, 0] + line[:, 1] * f
         at += line[:, 2] * s
         at -= values[first] * values[second]
+        if self.off is not None:
+            at += self.off[..., first, second, None]
         if not self.fits.all():
             at = np.where(self.fits[..., None], at, self.own[..., first, second, None])
         if first == second:
