@@ -220,6 +220,7 @@ def test_words_of_pictures_are_whole_and_apart():
     many.canvas.draw()
     heading, legend = many._suptitle.get_window_extent(), many.legends[0].get_window_extent()
     assert legend.y1 <= heading.y0 + 1
+    assert many._suptitle.get_in_layout(), "a notebook shows it"
     assert max(panel.get_window_extent().y1 for panel in many.axes) <= legend.y0 + 1
     (label,) = [tick.get_text() for tick in asked.get_yticklabels()]
     assert label.split() == query.split()

@@ -77,6 +77,7 @@ def _head(figure: Any, heading: str, height: float) -> None:
     place = {"loc": "upper left", "bbox_to_anchor": (0.005, 1 - lines / height), "ncols": 5}
     figure.legend(list(handles.values()), list(handles), **place, frameon=False, fontsize=9)
     figure.tight_layout(rect=(0, 0, 1, 1 - (lines + 0.3) / height))
+    title.set_in_layout(True)  # a notebook cuts off what is not
 
 
 def _panel(

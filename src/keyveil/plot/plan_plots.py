@@ -16,7 +16,7 @@ def draw_beliefs(epsilon: float, name: str, ax: Axes | None = None) -> Axes:
     by at most that.
     """
     if ax is None:
-        _, ((panel,),) = grid_of(None, 1, 5.2, 4.6)
+        figure, ((panel,),) = grid_of(None, 1, 6.6, 4.6)
     else:
         panel = ax
     before = np.linspace(0, 1, 201)
@@ -31,6 +31,8 @@ def draw_beliefs(epsilon: float, name: str, ax: Axes | None = None) -> Axes:
     panel.set_title(
         f"What a report of {name} can reveal (epsilon {epsilon:.4g})", loc="left", fontsize=10
     )
-    panel.legend(frameon=False, fontsize=9, loc="center")
+    panel.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     lightly(panel)
+    if ax is None:
+        figure.tight_layout()
     return panel
