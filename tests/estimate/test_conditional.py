@@ -476,7 +476,7 @@ def test_states_that_no_one_is_in_do_not_draw_views_of_three_away():
 
     Sampled: 10 runs of 30 frequencies; made proper before they are averaged, views are 5 times worse.
     """
-    schema = Schema.of("abcdef", -1, 1)
+    schema = Schema.of(list("abcdef"), -1, 1)
     records = [dict.fromkeys("abc", 0.5), dict.fromkeys("def", -0.5)]
     population = Population(schema, People.of_records(schema, records))
     plan = Plan.of(schema, "triples", 4)

@@ -23,7 +23,7 @@ from keyveil.people.table_sample import MOST_SAMPLED, Sample
 from keyveil.simulate.tallies import Population, simulate_runs
 
 KEYS = 4
-SCHEMA = Schema.of("abcd", -1, 1)
+SCHEMA = Schema.of(list("abcd"), -1, 1)
 NAMES = ("collision", "coco")
 
 
@@ -99,7 +99,7 @@ def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
     Sampled, fixed coins: intervals of one pool are alike, so that of 12 one or two may miss. By
     independence, as if keys were held together a third as often, many do.
     """
-    schema, draw = Schema.of("ab", -1, 1), np.random.default_rng(12)
+    schema, draw = Schema.of(list("ab"), -1, 1), np.random.default_rng(12)
     sets, shares = np.array([[1, 3], [-1, -1]]), np.array([1 / 3, 2 / 3])
 
     tallies = []
@@ -129,7 +129,7 @@ def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_what_tallies_say_of_pools_is_on_average_what_pools_do(name):
     """Three of six keys each, 40 pools, endless tallies: the errors' own average errs by a tenth."""
-    schema = Schema.of("abcdef", -1, 1)
+    schema = Schema.of(list("abcdef"), -1, 1)
     records = [dict.fromkeys(three, 0.5) for three in combinations("abcdef", 3)]
     sample = Prior.of_people(schema, People.of_records(schema, records)).sample
     own = Plan.of(schema, name, 2, "tight", cap=3).channels[0]
@@ -182,7 +182,7 @@ def test_who_holds_one_key_leaves_no_error(name):
 def test_of_many_sets_the_error_is_known_on_average_over_pools(name, monkeypatch):
     """People who hold all or nothing: independence would say that pairs are a fourth as frequent."""
     records = [dict.fromkeys("abc", 1.0), {}]
-    schema, plans = Schema.of("abc", -1, 1), []
+    schema, plans = Schema.of(list("abc"), -1, 1), []
     prior = Prior.of_people(schema, People.of_records(schema, records))
     plan = Plan.of(schema, name, 2, pool=64, cap=3)
     channel = plan.channels[0]
@@ -204,7 +204,7 @@ def test_of_many_sets_the_error_is_known_on_average_over_pools(name, monkeypatch
 @pytest.mark.parametrize("name", NAMES)
 def test_of_many_sets_some_people_tell_nearly_the_same(name, monkeypatch):
     """Of dense keys 500 people tell it to a twentieth: pairs' shares err by 0.02 of 0.4."""
-    schema, draw = Schema.of("abcdefgh", -1, 1), np.random.default_rng(3)
+    schema, draw = Schema.of(list("abcdefgh"), -1, 1), np.random.default_rng(3)
     held = draw.random((4000, 8)) < 0.65
     records = [{key: 0.4 for key, has in zip("abcdefgh", row, strict=True) if has} for row in held]
     plan = Plan.of(schema, name, 2, pool=64, cap=8)

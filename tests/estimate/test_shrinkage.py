@@ -593,7 +593,7 @@ def test_intervals_reach_the_end_of_the_range_where_everyone_holds_every_key():
 
     The grids end short of one, so that an interval that is left where they put it misses it.
     """
-    schema = Schema.of("abcde", -1, 1)
+    schema = Schema.of(list("abcde"), -1, 1)
     people = People.of_records(schema, [dict.fromkeys("abcde", 0.5)] * 50)
     plan = Plan.of(schema, "kvue", 4, "tight")
     counts = simulate_runs(plan, Population(schema, people), 10**7, Coins.stated("all hold all"), 40)

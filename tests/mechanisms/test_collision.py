@@ -666,7 +666,7 @@ def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(nam
     key by key; a covariance without that part is too low. (How large it is on average over pools, and
     how large tallies say, ``test_poolerror`` compares.)
     """
-    schema, truth = Schema.of("abcdef", -1, 1), np.tile([0.5, 0.25], (6, 1))
+    schema, truth = Schema.of(list("abcdef"), -1, 1), np.tile([0.5, 0.25], (6, 1))
     records = [dict.fromkeys(three, 0.5) for three in combinations("abcdef", 3)]
     population = Population(schema, People.of_records(schema, records))
     prior, pools, runs = (

@@ -223,7 +223,7 @@ def test_what_is_lost_beside_kvue_decides_only_between_options_near_each_other()
 
 def test_conditionals_are_forecast_as_keys_go_together():
     """Two camps: who holds one key of a camp holds all of it, and nothing of the other."""
-    schema = Schema.of("abcdef")
+    schema = Schema.of(list("abcdef"))
     records = [dict.fromkeys("abc", 0.5), dict.fromkeys("def", -0.5)] * 100
     told = Prior.of_people(schema, People.of_records(schema, records))
     law = told.pair(2, 0, 1).reshape(3, 3)
