@@ -33,7 +33,7 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)  # before the pages, so that they are closed before collections go
 def collector(running_collector):
     """The collector of this file, without collections of other tests."""
     yield running_collector
