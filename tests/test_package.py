@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -185,6 +186,20 @@ def test_the_hall_holds_rooms_and_each_says_what_belongs_in_it():
     for folder in (f.parent for f in ROOT.rglob("__init__.py")):
         first = ast.get_docstring(parsed(folder / "__init__.py")).splitlines()[0]
         assert first.endswith((".", ":")), folder
+
+
+NAMED = re.compile(r"``?([\w/]+(?:/|\.py))``?")
+"""Files and folders as a text names them."""
+
+
+def test_the_answers_of_contributing_name_files_that_exist():
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().partition("## Find your way")[2]
+    answers = [row.split(" | ")[1] for row in page.splitlines() if row.startswith("| W")]
+    named = [name for answer in answers for name in NAMED.findall(answer)]
+    assert len(answers) == 5
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert NAMED.findall("in `plan/no.py`, and `plan/`") == ["plan/no.py", "plan/"]
 
 
 def test_no_file_name_and_no_public_class_stands_for_two_things():
