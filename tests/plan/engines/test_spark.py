@@ -30,8 +30,6 @@ from keyveil.people.tables import people_of
 from keyveil.plan.engines import LocalPool, SparkEngine, privatise_files, table_segments, tally_files
 from keyveil.simulate import simulate_on, simulation_segments
 
-pytestmark = pytest.mark.xdist_group("spark")  # one cluster and one application for all of them
-
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_every_mechanism_has_the_tally_of_the_library(name, frame):

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from engine_cases import (
     COINS,
     mechanism_plan,
@@ -24,8 +23,6 @@ from keyveil import Plan, Tally
 from keyveil.plan.engines import LocalPool, privatise_files, tally_files
 from keyveil.plan.engines.stream_state import StreamState
 from keyveil.plan.report_file import writing
-
-pytestmark = pytest.mark.xdist_group("spark")  # one cluster and one application for all of them
 
 
 def report_files(plan: Plan, folder: Path, numbers: range) -> None:
