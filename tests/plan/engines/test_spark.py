@@ -20,7 +20,6 @@ from engine_cases import (
     table,
     written,
 )
-from pyspark.sql.functions import udf
 from spark_cluster import environment
 
 import keyveil as kv
@@ -231,6 +230,8 @@ def test_rows_go_to_python_in_arrow_batches_alone(frame, monkeypatch):
     kinds = [operators_of_python(rows) for rows in seen]
     assert kinds == [["MapInArrow"], ["MapInArrow"] * 2]
     assert seen[1].count() == seen[1].rdd.getNumPartitions(), "a row for each task"
+    from pyspark.sql.functions import udf
+
     alone = frame.withColumn("key", udf(str, "string")("key"))
     assert operators_of_python(alone) == ["BatchEvalPython"]
 
