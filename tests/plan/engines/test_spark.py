@@ -396,7 +396,10 @@ def test_bad_reports_are_refused_or_counted(name, kind, bad, spark):
 
 def test_coins_of_two_jobs_differ(frame):
     plan = mechanism_plan("kvue")
-    tallies = [kv.spark.tally(kv.spark.privatise(frame, plan), plan) for _ in range(2)]
-    assert tallies[0] != tallies[1]
+    for coins in (None, Coins.secure()):
+        jobs = [kv.spark.privatise(frame, plan, coins=coins) for _ in range(2)]
+        tallies = [kv.spark.tally(reports, plan) for reports in (*jobs, *jobs)]
+        assert tallies[0] != tallies[1]
+        assert tallies[:2] == tallies[2:], "Spark reads a frame again when a task is lost"
     assert Schema.of(KEYS, 1, 5).keys == plan.schema.keys
     assert Coins.for_job().secure_source is False

@@ -19,7 +19,7 @@ from ..report import check_plan_name
 from ..tally import Tally
 from .privatising import privatised_rows
 from .report_columns import BITS, check_columns, column_names, from_batch, split_batch, to_batch
-from .shipped_plan import ship, unship
+from .shipped_plan import job_coins, ship, unship
 from .spark_engine import map_in_arrow, plain_errors
 
 CHUNK = 1 << 16
@@ -56,7 +56,7 @@ def privatise(
     if value is None and plan.schema.levels != 1:
         raise TableError("name the column of values; only a schema of one level needs none")
     rows = long_rows(frame, columns, pairs)
-    work = PrivatiseRows(ship(plan), coins or Coins.for_job(), columns)
+    work = PrivatiseRows(ship(plan), job_coins(coins), columns)
     together = rows.repartition(PERSON).sortWithinPartitions(*(rows.columns if lenient else [PERSON]))
     return _naming_plan(map_in_arrow(together, work, report_schema(plan.packing)), plan)
 
