@@ -154,9 +154,8 @@ def test_secure_coins_have_one_key_for_all_tasks_of_a_job(coins, tmp_path, small
     kept = b"".join(plan.packing.block(b) for b in reading(plan, tmp_path / "reports.kv"))
     assert len(engine.lost) > 3
     assert lost == kept
-    assert (tally_files(tmp_path / "reports.kv", plan) == library_tally(plan, table())) == (
-        coins is COINS
-    )
+    stated = tally_files(tmp_path / "reports.kv", plan) == library_tally(plan, table())
+    assert stated == (coins is COINS)
 
 
 def test_coins_of_a_job_are_not_for_devices(tmp_path):
