@@ -128,7 +128,8 @@ def test_a_mixed_table_larger_than_memory_is_privatised_by_all_processes(folder)
             held = [str(number) for number in (some // people).tolist()]
             writer.write_table(pa.table([names, held, values[: len(some)]], schema=kinds))
     words = ("privatise", "plan.json", "names.parquet", "--coins", "memory", "--processes", "2")
-    code, limit = limited(folder, *words, "-o", "parts/", script=SMALL_SEGMENTS)
+    words += ("-o", "parts/")
+    code, limit = limited(folder, *words, spare=2 * SPARE, script=SMALL_SEGMENTS)
     assert code == 0
     assert table.stat().st_size > limit
     plan, expected = Plan.load(folder / "plan.json"), Tally(Plan.load(folder / "plan.json"))
@@ -138,7 +139,9 @@ def test_a_mixed_table_larger_than_memory_is_privatised_by_all_processes(folder)
     assert expected.reports == people
     reads_all = "__import__('pyarrow.parquet').parquet.read_table(sys.argv[2])"
     whole = LIMITED.replace("run(sys.argv[2:])", reads_all)
-    assert limited(folder, "names.parquet", script=whole)[0] == "out of memory", "the broken twin"
+    assert limited(folder, "names.parquet", spare=2 * SPARE, script=whole)[0] == "out of memory", (
+        "the broken twin"
+    )
 
 
 def test_simulated_people_take_no_memory(folder):

@@ -48,7 +48,8 @@ def test_a_worker_is_killed_in_the_middle(spark, cluster, frame, tmp_path, monke
     """A job on files for every shape, and one of a DataFrame whose shuffled rows go with the worker.
 
     All jobs run at once. Each has a task on the worker that is killed, which has read its people and
-    waits before it draws their reports. That task runs again on the other worker.
+    waits before it draws their reports. That task runs again on the other worker, while its Python goes
+    on for a while, as on a machine that is cut off.
     """
     shapes = by_shape()
     assert set(shapes) == set(SHAPES)

@@ -129,7 +129,10 @@ def privatise_files(
         with whole_folder(Path(output).absolute()) as folder, _scratch(engine, folder) as scratch:
             segments = list(enumerate(_segments(table, engine, scratch)))
             work = PrivatiseSegment(ship(plan), coins, columns, str(folder))
-            return engine.sum(work, segments, progress) or Privatised()
+            privatised = engine.sum(work, segments, progress) or Privatised()
+            for begun in folder.glob(".*"):  # by a task that was lost while it wrote
+                begun.unlink(missing_ok=True)
+            return privatised
     with _scratch(engine) as scratch:
         segments = list(enumerate(_segments(table, engine, scratch)))
         work = PrivatiseSegment(ship(plan), coins, columns, None)
