@@ -165,7 +165,8 @@ def test_spark_reads_what_a_collector_sends(spark, file_desk, tmp_path):
     assert expected.reports == 40
     lake = tmp_path / "lake"
     assert tally_files(lake, plan, SparkEngine(spark)) == expected
-    rows = spark.read.option("recursiveFileLookup", True).parquet(str(lake / "round-0001"))
+    options = {"recursiveFileLookup": True, "pathGlobFilter": "*.parquet"}
+    rows = spark.read.options(**options).parquet(str(lake / "round-0001"))
     assert kv.spark.tally(rows, plan) == expected
     running = kv.spark.running_tally(lake, plan, tmp_path / "state", session=spark, available_now=True)
     running.query.awaitTermination()
