@@ -409,7 +409,10 @@ def test_a_sandboxed_page_without_storage_says_so(watch, site):
 
     def fulfil(route) -> None:
         content, kind = site.file("/" + route.request.url.split("/", 3)[3])
-        headers = {"content-security-policy": "sandbox allow-scripts", "access-control-allow-origin": "*"}
+        headers = {
+            "content-security-policy": "sandbox allow-scripts",
+            "access-control-allow-origin": "*",
+        }
         route.fulfill(body=content, content_type=kind or "text/plain", headers=headers)
 
     page.route(f"{site.url}/**", fulfil)

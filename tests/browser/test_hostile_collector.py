@@ -1,7 +1,7 @@
 """A collector that lies, stalls, floods and redirects, over real connections to a page in Chromium.
 
-What it says about a collection or a plan is refused before the record is read. What it says about a report
-is no reason to fail: the report stays as it is.
+What it says about a collection or a plan is refused before the record is read. What it says about a
+report is no reason to fail: the report stays as it is.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Hostile:
         self.answers: dict[str, Callable[[Handler], None]] = {}
         hostile = self
 
-        class Answering(Handler):
+        class Answering(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_OPTIONS(self) -> None:
@@ -152,7 +152,11 @@ LISTS = b"[" * 200_000 + b"]" * 200_000
 REFUSED: dict[str, tuple[str, Callable[[Handler], None], str]] = {
     "a redirect": ("about", redirected, "cannot be reached"),
     "a redirect of the plan": ("plan", redirected, "cannot be reached"),
-    "an answer for other pages": ("about", sent(about(), access_control_allow_origin=""), "cannot be re"),
+    "an answer for other pages": (
+        "about",
+        sent(about(), access_control_allow_origin=""),
+        "cannot be re",
+    ),
     "a login page": ("about", LOGIN, "no keyveil collector"),
     "a login page as plan": ("plan", LOGIN, "text that is no JSON"),
     "a body that never ends": ("about", endless, "sent too much"),
@@ -199,7 +203,10 @@ def page(watch, hostile) -> Iterator[Page]:
 
 
 def answered(page: Page, hostile: Hostile, **answers: Callable[[Handler], None]) -> dict[str, Any]:
-    """What happens to an answer under these answers of the collector; time runs out thirty times as fast."""
+    """What happens to an answer under these answers of the collector.
+
+    Under one that trickles, time runs out thirty times as fast.
+    """
     hostile.answers, hostile.asked = answers, []
     slow = trickling in answers.values()
     return page.evaluate(ANSWER, [hostile.url, {"hurry": slow}])
