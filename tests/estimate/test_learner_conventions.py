@@ -194,6 +194,25 @@ def test_cells_of_html_are_escaped():
         html = learned._repr_html_()
         assert "&lt;b&gt;" in html
         assert "<b>" not in html
+    for unfitted in (DecisionTree("<b>"), NaiveBayes("<b>"), ChowLiu(target="<b>")):
+        assert "&lt;b&gt;" in unfitted._repr_html_()
+
+
+def test_a_part_of_the_rules_is_rules(exact):
+    found = rules(exact, given="either")
+    assert len(found) > 1
+    assert isinstance(found[:1], Rules)
+    assert found[:1].to_frame().equals(found.to_frame().head(1))
+    assert found[-1] is list(found)[-1]
+
+
+def test_a_cube_shows_the_numbers_of_people_if_it_knows_them(exact):
+    cube = Cube(exact, ["Hamburger", "Fries"], people=1000).slice(Hamburger="held")
+    headings, rows = cube.headings_and_rows()
+    assert headings == ["Fries", "share", "of these", "people"]
+    shares = {row[0]: row for row in rows}
+    assert shares["high"][2].startswith(f"{cube.share(Fries='high').value:.4f} [")
+    assert shares["high"][3] == f"{cube.count(Fries='high'):,.0f}"
 
 
 def test_pictures_draw_on_the_axes_and_leave_the_backend(exact):

@@ -168,9 +168,14 @@ def test_names_of_keys():
         Drink.TEA: "TEA",
         Word.TEA: "TEA",
         dt.datetime(2024, 5, 1, 12): "2024-05-01T12:00:00",
+        np.datetime64("2024-05-01T12", "ns"): "2024-05-01T12:00:00",
+        np.datetime64("2024-05-02"): "2024-05-02",
+        dt.timedelta(hours=2): "2:00:00",
+        pd.Timedelta(hours=3): "3:00:00",
+        np.timedelta64(4, "h"): "4:00:00",
     }
     assert {key_name(key) for key in known} == set(known.values())
-    nameless = (None, float("nan"), np.float32("nan"), object(), [1])
+    nameless = (None, float("nan"), np.float32("nan"), object(), [1], pd.NaT, np.datetime64("NaT"))
     assert [key_name(key) for key in nameless] == [None] * len(nameless)
 
 
@@ -192,6 +197,7 @@ class Nameless:
         [("a", 1), ("b", 2)],
         [Size.SMALL, Size.LARGE],
         [dt.date(2024, 5, 1), dt.date(2024, 5, 2)],
+        [pd.Timedelta(hours=2), pd.Timedelta(hours=3)],
     ],
     ids=str,
 )

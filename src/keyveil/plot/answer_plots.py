@@ -12,7 +12,7 @@ import numpy as np
 
 from ..foundation.errors import QueryError
 from .interval_plots import draw_intervals
-from .style import GREY, Axes, given_axes, grid_of, put_away, short
+from .style import GREY, Axes, as_words, given_axes, grid_of, put_away, short
 
 MOST_ROWS = 60
 """Number of keys in a picture; more are not legible."""
@@ -51,7 +51,10 @@ def plot_answers(
     parts = parts if of is None else [of]
     shown = answers.keys[:MOST_ROWS]
     what = "Who has what, and how they value it" if len(parts) > 1 else TITLES[parts[0]]
-    heading = title or f"{what}\n{answers.origin or answers.mechanism}, {answers.level:.0%} intervals"
+    heading = (
+        as_words(title)
+        or f"{what}\n{answers.origin or answers.mechanism}, {answers.level:.0%} intervals"
+    )
     if len(shown) < len(answers):
         heading += f" (first {len(shown)} of {len(answers)} keys)"
     if ax is not None:
@@ -128,7 +131,7 @@ def _queries(
     panel: Axes, kind: str, answers: Sequence[Any], possible: Mapping[str, tuple[float, float]]
 ) -> None:
     raw = [answer.raw for answer in answers]
-    labels = [_wrapped(answer) for answer in answers]
+    labels = [as_words(_wrapped(answer)) for answer in answers]
     draw_intervals(panel, labels, [a.estimate for a in answers], possible[kind], None, raw, whole=True)
     panel.set_yticks(panel.get_yticks(), labels)
     words = {"frequency": "share of people", "lift": "lift; 1 is no relation"}
