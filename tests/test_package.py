@@ -6,10 +6,9 @@ import ast
 import re
 import subprocess
 import sys
-from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 import keyveil
 
@@ -76,14 +75,10 @@ def moved_names(changelog):
 
 def resolves(name):
     """Whether a dotted name is a module, or a chain of attributes of one."""
-    parts = name.removeprefix("keyveil.").split(".")
-    thing = keyveil
-    for number, part in enumerate(parts):
-        with suppress(ImportError):
-            import_module(".".join(["keyveil", *parts[: number + 1]]))
-        if not hasattr(thing, part):
-            return False
-        thing = getattr(thing, part)
+    try:
+        resolve_name(f"keyveil.{name.removeprefix('keyveil.')}")
+    except (ImportError, AttributeError):
+        return False
     return True
 
 
