@@ -255,6 +255,19 @@ def test_pictures_stay_within_what_is_possible_and_leave_the_backend():
     pyplot.close("all")
 
 
+def test_a_picture_on_given_axes_is_named_after_what_it_shows():
+    from matplotlib.figure import Figure
+
+    panel = TALLY.estimate().plot(Figure().add_subplot())
+    assert panel.get_title("left").startswith("How many people have each key\n")
+    assert TALLY.estimate()["Pepsi"].plot(Figure().add_subplot()).get_title("left") == "Pepsi"
+    answer = PAIRS.query("frequency(7 | Fries, Pepsi)")
+    assert answer.how == "range"
+    panel = answer.plot(Figure().add_subplot())
+    guess = next(line for line in panel.lines if line.get_marker() == "d")
+    assert guess.get_xdata().tolist() == [answer.guess]
+
+
 def test_dollar_signs_in_names_are_drawn_as_they_are(tmp_path):
     from matplotlib.figure import Figure
 

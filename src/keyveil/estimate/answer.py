@@ -127,11 +127,8 @@ class KeyAnswer(ShownResult):
         """The answer and its intervals; see ``Answers.plot``."""
         from ..plot.answer_plots import plot_answers
 
-        heading = "Its share of people, and how they value it"
-        one = Answers((self,), self.key, "", 0.95)
-        return plot_answers(
-            one, ax=ax, of=of, title=f"{self.key}\n{heading}" if of is None else self.key
-        )
+        both = "\nIts share of people, and how they value it" if of is None and ax is None else ""
+        return plot_answers(Answers((self,), self.key, "", 0.95), ax=ax, of=of, title=self.key + both)
 
     def __repr__(self) -> str:
         parts = {"frequency": self.frequency, "mean": self.mean, "mass": self.mass}
