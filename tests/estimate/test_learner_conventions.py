@@ -198,6 +198,25 @@ def test_cells_of_html_are_escaped():
         assert "&lt;b&gt;" in unfitted._repr_html_()
 
 
+def test_learners_name_keys_as_the_schema_was_given_them():
+    schema = Schema.of([1, 2, 3], 1, 5)
+    source = ExactEvidence(Population(schema, People.of_records(schema, [{1: 5, 2: 5}, {3: 1}, {}])))
+    for own, same in zip((DecisionTree(2), NaiveBayes(2), ChowLiu(target=2)), "222", strict=True):
+        named = clone(own).set_params(target=same).fit(source)
+        assert own.fit(source).target == 2
+        assert own.feature_names_in_.tolist() == named.feature_names_in_.tolist() == ["1", "3"]
+        rows = np.array([[5, np.nan], [np.nan, 1]])
+        assert own.predict_proba(rows).tolist() == named.predict_proba(rows).tolist()
+        assert own.predict(pd.DataFrame(rows, columns=[1, 3])).tolist() == [True, False]
+        assert own.plot(Figure().add_subplot()).get_figure() is not None
+        assert own.document() == named.document()
+    assert rules(source, keys=[1, 2]) == rules(source, keys=["1", "2"])
+    assert Cube(source, [1]).cell({1: "held"}) == Cube(source, ["1"]).cell({"1": "held"})
+    for one in (lambda: rules(source, keys="1"), lambda: Cube(source, "1")):
+        with pytest.raises(QueryError, match="give a list of keys, also for one key"):
+            one()
+
+
 def test_a_part_of_the_rules_is_rules(exact):
     found = rules(exact, given="either")
     assert len(found) > 1

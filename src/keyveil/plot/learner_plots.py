@@ -202,7 +202,9 @@ def draw_bayes(bayes: Learned, ax: Axes | None = None) -> Axes:
     ax.set_yticks(rows, [short(keys_of[key]) for key in keys], fontsize=9)
     ax.set_ylim(-0.7, len(keys) - 0.3)
     lightly(ax, "x")
-    ax.set_xlabel(f"the odds of {as_words(bayes.target)} {bayes._classes.names[-1]} are multiplied by")
+    ax.set_xlabel(
+        f"the odds of {as_words(bayes._classes.target)} {bayes._classes.names[-1]} are multiplied by"
+    )
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
     ax.legend(title="if the key is", frameon=False, fontsize=8, title_fontsize=8, **place)
     more = f" (first {len(keys)} of {len(others)} keys)" if len(others) > len(keys) else ""

@@ -81,7 +81,12 @@ class NaiveBayes(Classifier):
             }
             for row in rows
         ]
-        return {"target": self.target, "classes": self._classes.names, "prior": prior, "keys": factors}
+        return {
+            "target": self._classes.target,
+            "classes": self._classes.names,
+            "prior": prior,
+            "keys": factors,
+        }
 
     def headings_and_rows(self) -> tuple[list[str], list[list[str]]]:
         """The factors as a table of words."""

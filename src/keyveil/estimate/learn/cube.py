@@ -39,6 +39,8 @@ class Cube(FrameResult):
     def __init__(self, conditionals: Source, keys: Iterable[str], people: float | None = None) -> None:
         self._released = Released(conditionals)
         self.frame_library = self._released.frame_library
+        if isinstance(keys, str):
+            raise QueryError("give a list of keys, also for one key")
         named = tuple(keys)
         if not named or len(set(named)) != len(named):
             raise QueryError("a cube has one key or more, each once")

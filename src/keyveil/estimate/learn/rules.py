@@ -183,9 +183,10 @@ def rules(
     released = Released(conditionals)
     check_chance(false_discovery, "false_discovery")
     _check(min_frequency, min_lift, min_support, given, conditions, control)
-    names = released.schema.keys if keys is None else tuple(keys)
-    for name in names:
-        released.place(name)
+    if isinstance(keys, str):
+        raise QueryError("give a list of keys, also for one key")
+    every = released.schema.keys
+    names = every if keys is None else tuple(every[released.place(key)] for key in keys)
     tested = _tested(released, _candidates(names, given, conditions), min_lift)
     adjusted = adjust([p for _, _, p in tested], control)
     if isinstance(released.source, Conditionals):

@@ -260,7 +260,7 @@ class DecisionTree(Classifier):
         """The tree as a JSON object: nodes with share of all people, estimates of classes, and split."""
         self._check_fitted()
         return {
-            "target": self.target,
+            "target": self._classes.target,
             "how": self.how_,
             "classes": self._classes.names,
             "root": self._node(self.root_),
