@@ -21,7 +21,7 @@ from .key_list import check_listed, check_name, name_of
 from .rounding import between_levels
 
 if TYPE_CHECKING:
-    from .frame_columns import FrameColumns
+    from .frame_columns import FrameColumns, Stated
 
 MOST_KEYS = 1 << 20
 MOST_LEVELS = 64
@@ -129,7 +129,7 @@ class Schema:
         return schema_of_frame(frame, FrameColumns(person, key, value, wide), top, low, high)
 
     def columns_of(
-        self, person: str | None, key: str | None, value: str | None, wide: bool | None
+        self, person: Stated, key: str | None, value: Stated, wide: bool | None
     ) -> FrameColumns:
         """The columns of a frame: as stated, or as remembered, or called person, key and value."""
         from .frame_columns import UNSTATED

@@ -129,9 +129,14 @@ def plain_number(value: float) -> str:
     return f"{value:g}"
 
 
+def as_words(text: str) -> str:
+    """Text that is drawn as it is; matplotlib takes what stands between dollar signs for a formula."""
+    return text.replace(r"\$", "$").replace("$", r"\$")
+
+
 def short(key: str) -> str:
     """A key, shortened in its middle to fit next to a row: names often differ at their end."""
-    return key if len(key) <= 28 else f"{key[:16]}…{key[-11:]}"
+    return as_words(key if len(key) <= 28 else f"{key[:16]}…{key[-11:]}")
 
 
 def save_figure(figure: Any, path: str | Path) -> None:
