@@ -14,7 +14,7 @@ from page_commands import same
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-RUN_APART = ("make ", "pip ", "git ", "python ", ".venv/bin/python ")
+RUN_APART = ("make ", "pip ", "git ", "python3 ", ".venv/bin/python ")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
