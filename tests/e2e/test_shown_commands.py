@@ -1,4 +1,4 @@
-"""Commands that pages show exist: those in sentences and in blocks that are too long or too large to run.
+"""Commands that pages show exist: those in sentences, and those in blocks that take too long to run.
 
 ``test_docs`` runs the blocks of code; this looks at the words of every other command.
 """

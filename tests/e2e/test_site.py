@@ -231,3 +231,47 @@ def test_the_glossary_has_every_noun_of_the_concepts():
     }
     plural = {"reports", "answers"}
     assert named - terms - plural == set()
+
+
+def row_of(page: str, start: str) -> list[str]:
+    """The cells of the only row of a page that begins so, the first aside."""
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| {start} |"))
+    return [cell.strip() for cell in row.strip("|").split("|")][1:]
+
+
+def number(cell: str) -> float:
+    return float(re.sub(r"[^0-9.]", "", cell))
+
+
+def test_the_comparison_in_readme_has_the_figures_of_the_benchmarks():
+    """In microseconds, as README rounds them; the benchmarks have nanoseconds and ratios."""
+    readme, benchmarks = (ROOT / "README.md").read_text(), (DOCS / "benchmarks.md").read_text()
+    krr = row_of(benchmarks, "k-RR, 100 states")
+    batch = number(krr[-2]) / 1000
+    pure_ldp, multi_freq, opendp = (number(krr[place]) * batch for place in (1, 2, 3))
+    single = number(row_of(benchmarks, "keyveil, grr, Plan.report, a call and a new AES key each")[1])
+    of_a_table = number(row_of(benchmarks, "keyveil, grr, a batch")[1]) / 1000
+    ours, *others = row_of(readme, "one person's report by k-RR over 100 keys")
+    assert number(ours) == pytest.approx(single / 1000, rel=0.05)
+    shown = [number(cell) for cell in others[:3]]
+    assert shown == pytest.approx([opendp, pure_ldp, multi_freq], rel=0.15)
+    assert number(row_of(readme, "the same in a batch, each person")[0]) == pytest.approx(
+        of_a_table, rel=0.2
+    )
+
+
+def test_what_readme_says_of_conditionals_is_in_their_tables():
+    page = (DOCS / "conditional.md").read_text()
+    table = page[page.index("\n## Eight correlated keys") :].partition("<!-- /bench")[0]
+    rows = [line.split("|") for line in table.splitlines() if "| auto |" in line]
+    assert len(rows) >= 8
+    assert min(number(row[place]) for row in rows for place in (6, 8)) >= 40, "a fortieth of IOH"
+    real = page[page.index("### Eight keys of real tables") :]
+    factors = [number(n) for line in real.splitlines() if ", frequency |" in line for n in FACTOR(line)]
+    assert (min(factors), max(factors)) == (2.5, 174)
+    readme = (ROOT / "README.md").read_text()
+    assert "at most a fortieth of that of IOH" in readme
+    assert "2.5 to 174 times theirs" in readme
+
+
+FACTOR = re.compile(r"\d+(?:\.\d+)?").findall
