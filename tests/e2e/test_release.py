@@ -76,6 +76,12 @@ def test_the_wheel_works_with_its_core_dependencies_alone(archives, tmp_path):
     assert done.stdout.startswith(str(site))
 
 
+def test_the_client_for_web_pages_is_a_package_that_imports(check, tmp_path):
+    assert (
+        check["try_client"](tmp_path) == f"keyveil-{check['versions']()['clients/js/package.json']}.tgz"
+    )
+
+
 @pytest.mark.parametrize(
     ("schema", "files"),
     [
