@@ -40,7 +40,7 @@ def page_of(path: Path) -> tuple[str, dict[str, bytes]]:
         if cell["cell_type"] == "markdown":
             parts.append(source)
             continue
-        parts.append(f"```python\n{source}\n```")
+        parts.append(f"```python\n{source.removesuffix(';')}\n```")
         for output in cell["outputs"]:
             data = output.get("data", {})
             words = "".join(data.get("text/plain", output.get("text", ""))).rstrip()
