@@ -21,7 +21,10 @@ TWICE = "a key appears twice; a record has each key at most once"
 
 @dataclass(frozen=True)
 class People:
-    """Rows ``starts[i] .. starts[i + 1]`` are person i's keys (by place, ascending) and values."""
+    """A checked table of records; ``of_records`` and ``of_rows`` make one.
+
+    Rows ``starts[i] .. starts[i + 1]`` are person i's keys (by place, ascending) and values.
+    """
 
     addresses: Words
     starts: Integers

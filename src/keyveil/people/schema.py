@@ -34,6 +34,8 @@ Record = Mapping[str, float] | Iterable[tuple[str, float]]
 class Schema:
     """Named keys, a range of values for each, and how many levels a value is rounded to.
 
+    ``of`` makes one from names, and ``from_frame`` from a table.
+
     Ranges are decimals, written in the plan as they were given; arithmetic on values is IEEE
     double in the order stated at ``rounded``. One level means that values are not looked at.
     """
