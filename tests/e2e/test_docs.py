@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -55,8 +56,9 @@ def test_code_blocks_run(page, tmp_path):
             script += [_command(line, shown) for line, shown in _commands(code)]
     path = tmp_path / "page.py"
     path.write_text("\n".join(part for part in script if part))
+    env = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
-        [sys.executable, path], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, path], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -113,6 +115,15 @@ def test_readers_import_nothing_but_the_package():
     assert INNER.findall("from keyveil.plan.tally import Tally\nfrom keyveil.testing.inner import x")
     assert not INNER.findall("from keyveil.testing import StandIn\nfrom keyveil import learn")
     assert {"README.md", "docs/tour.md", "docs/concepts.md", "docs/planner.md"} < set(inner)
+
+
+def test_a_billion_people_are_calculated_from_the_measured_tables():
+    command = [sys.executable, "-m", "bench.billion"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if line]
+    assert len(lines) == 17
+    page = (ROOT / "docs" / "scale.md").read_text()
+    assert done.stdout.strip() in page, "run python -m bench.billion --write"
 
 
 def test_every_mechanism_has_its_heading_in_the_docs():

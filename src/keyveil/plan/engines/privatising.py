@@ -22,7 +22,7 @@ from .engine import Engine, Progress
 from .local_pool import LocalPool
 from .report_columns import to_batch
 from .report_segments import PARQUET, files_in
-from .shipped_plan import ship, unship
+from .shipped_plan import job_coins, ship, unship
 from .table_segments import ParquetTable, PersonRange, SortedPart, SortRows
 
 FORMAT = "keyveil/reports/1"
@@ -124,12 +124,15 @@ def privatise_files(
     table = parquet_table(sources, columns)
     if not engine.on_one_machine:
         table.paths = [os.path.abspath(path) for path in table.paths]
-    coins = coins or Coins.for_job()
+    coins = job_coins(coins)
     if in_folder:
         with whole_folder(Path(output).absolute()) as folder, _scratch(engine, folder) as scratch:
             segments = list(enumerate(_segments(table, engine, scratch)))
             work = PrivatiseSegment(ship(plan), coins, columns, str(folder))
-            return engine.sum(work, segments, progress) or Privatised()
+            privatised = engine.sum(work, segments, progress) or Privatised()
+            for begun in folder.glob(".*"):  # by a task that was lost while it wrote
+                begun.unlink(missing_ok=True)
+            return privatised
     with _scratch(engine) as scratch:
         segments = list(enumerate(_segments(table, engine, scratch)))
         work = PrivatiseSegment(ship(plan), coins, columns, None)
