@@ -122,12 +122,15 @@ def parsed(file):
     return ast.parse(file.read_text())
 
 
-def imported(name, file, known):
-    """The modules that a module imports, at its top, within functions, or for types alone."""
+@cache
+def imports(name, file):
+    """What a module imports, at its top, within functions, or for types alone: a path and its member."""
     package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
+    found = []
     for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
-            yield from (a.name.removeprefix("keyveil.") for a in node.names if "keyveil." in a.name)
+            paths = [a.name.removeprefix("keyveil.") for a in node.names if "keyveil." in a.name]
+            found += zip(paths, paths, strict=True)
         elif isinstance(node, ast.ImportFrom):
             if node.level:
                 base = [*package[: len(package) + 1 - node.level], *(node.module or "").split(".")]
@@ -136,9 +139,13 @@ def imported(name, file, known):
             else:
                 continue
             path = ".".join(part for part in base if part)
-            for alias in node.names:
-                member = f"{path}.{alias.name}".lstrip(".")
-                yield member if member in known else path
+            found += ((path, f"{path}.{alias.name}".lstrip(".")) for alias in node.names)
+    return found
+
+
+def imported(name, file, known):
+    """The modules that a module imports."""
+    return (member if member in known else path for path, member in imports(name, file))
 
 
 def downward(known, inside="", rooms=ROOMS):

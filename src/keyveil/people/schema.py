@@ -253,8 +253,8 @@ class Schema:
     def mapped(self, record: object) -> dict[int, float]:
         """The record as a client maps it: taking part never depends on what a person holds.
 
-        Unknown keys are ignored, values outside their range are clipped, what is no number or NaN
-        counts as not held, of a key given twice the first stands. Nothing is ever refused.
+        Unknown keys are ignored. Values outside their range are clipped. A key counts as not held if
+        its value is NaN or no number. If a key is given twice, the first one counts. Nothing is refused.
         """
         held: dict[int, float] = {}
         try:

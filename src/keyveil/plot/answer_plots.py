@@ -182,13 +182,7 @@ def plot_matrix(
         panel.text(
             j, i, _cell(cell), ha="center", va="center", fontsize=7, color=_ink(image, values[i, j])
         )
-    ticks = np.arange(0, size, -(-size // 50))
-    names = [short(keys[i]) for i in ticks]
-    turn = {"rotation": 45 if size <= 40 else 90, "ha": "right", "rotation_mode": "anchor"}
-    panel.set_xticks(ticks, names, va="center" if size > 40 else "top", **turn, fontsize=8)
-    panel.set_yticks(ticks, names, fontsize=8)
-    panel.tick_params(length=0)
-    panel.set_xlabel("among people who have", fontsize=9)
+    _name_keys(panel, keys)
     lines = [MATRIX_WORDS[kind], getattr(matrix, "origin", "")]
     if size <= numbers:
         lines.append(f"±: half the {getattr(matrix, 'level', 0.95):.0%} interval")
@@ -203,6 +197,18 @@ def plot_matrix(
     place = panel.get_position()
     title.set_x((0.01 - place.x0) / place.width)  # from the left edge of the picture, so it is whole
     return put_away(figure, path)
+
+
+def _name_keys(panel: Axes, keys: tuple[str, ...]) -> None:
+    """Names along both axes of a matrix, at most 50 of them."""
+    size = len(keys)
+    ticks = np.arange(0, size, -(-size // 50))
+    names = [short(keys[i]) for i in ticks]
+    turn = {"rotation": 45 if size <= 40 else 90, "ha": "right", "rotation_mode": "anchor"}
+    panel.set_xticks(ticks, names, va="center" if size > 40 else "top", **turn, fontsize=8)
+    panel.set_yticks(ticks, names, fontsize=8)
+    panel.tick_params(length=0)
+    panel.set_xlabel("among people who have", fontsize=9)
 
 
 def _colours(kind: str, values: np.ndarray, ends: tuple[float, float] | None) -> dict[str, Any]:
