@@ -12,6 +12,8 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from keyveil import People, Plan, Schema, Tally
@@ -92,6 +94,29 @@ def test_a_table_larger_than_memory_is_privatised(folder):
     assert limited(folder, "tally", "plan.json", "reports.kv", "-o", "tally.kv")[0] == 0
     assert Tally.load(plan, folder / "tally.kv").reports == 153 * ROWS // 2
     assert limited(folder, "estimate", "plan.json", "tally.kv")[0] == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "rows"), [("csv", 16_000_000), ("parquet", 20_000_000)])
+def test_tables_of_other_kinds_are_larger_than_memory(folder, tmp_path, kind, rows):
+    """Persons in no order: all rows of a person are brought together on disk.
+
+    A process holds about two million rows of a Parquet table, which take more than a chunk.
+    """
+    file, draw = tmp_path / f"people.{kind}", np.random.default_rng(1)
+    kinds = pa.schema({"person": pa.int64(), "key": pa.string(), "value": pa.float64()})
+    writer = {"csv": pa_csv.CSVWriter, "parquet": pq.ParquetWriter}[kind](str(file), kinds)
+    with writer:
+        for _ in range(rows // 1_000_000):
+            persons = draw.integers(0, 1 << 40, 1_000_000)
+            keys = pa.array([str(key) for key in range(10)] * 100_000)
+            batch = pa.record_batch([persons, keys, draw.uniform(1, 5, 1_000_000)], schema=kinds)
+            writer.write_table(pa.Table.from_batches([batch]))
+    words = ("privatise", folder / "plan.json", file, "-o", tmp_path / "some.kv", "--processes", "1")
+    spare = SPARE if kind == "csv" else 240 << 20
+    code, limit = limited(tmp_path, *map(str, words), spare=spare)
+    assert code == 0
+    assert file.stat().st_size > limit
 
 
 def test_reports_larger_than_memory_are_tallied(folder):
