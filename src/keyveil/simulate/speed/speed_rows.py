@@ -31,7 +31,7 @@ from .stopwatch import TURNS, seconds_of, shortest
 from .timed_people import KEYS, many_held, one_each, ten_held
 
 STATES = (3, 100, 300, 6_561)
-MOST_PEOPLE = 200_000
+MOST_PEOPLE = 1_000_000
 IOH_AIM = 0.004
 """Ten times the rate of the first loops, which was 0.05 million people a second where KVUE had 125."""
 POOL = 1 << 16
@@ -50,7 +50,7 @@ class Timing:
     @property
     def people(self) -> int:
         """The number of people at hand."""
-        return int(min(MOST_PEOPLE, max(1_000, self.seconds * 700_000)))
+        return int(min(MOST_PEOPLE, max(1_000, self.seconds * 3_500_000)))
 
     def count(self, seconds: float, most: int, least: int = 1) -> int:
         """How many of what takes ``seconds`` each fit into a turn."""
