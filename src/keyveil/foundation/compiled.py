@@ -58,7 +58,7 @@ class KnownLength:
     def __init__(self, tables: float | None = None) -> None:
         """``tables`` of the same length come after each one in this process; as outside if None."""
         outside = self._open[-1]._tables if self._open else 0.0
-        self._tables = outside if tables is None else tables
+        self._tables: float = outside if tables is None else tables
         self.to_come: float | None = None
         """How many chunks like the one at hand are still to come; None if that is not known."""
         self.plain: dict[str, float] = {}
