@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import keyveil.foundation.compiled as compiled_module
 from keyveil import Coins, People, Plan, Reports, Schema, Tally
 from keyveil.channel import Subset, Symbols, Table
 from keyveil.channel.shapes.symbols import unplane
@@ -419,28 +418,30 @@ def test_loops_are_ready_if_another_room_does_their_work(monkeypatch):
     assert worthwhile(0.0, "bit_planes") is not None
 
 
-def test_the_rest_of_a_table_decides_and_not_what_was_done(monkeypatch):
-    """Loops that take 4 s to compile: a table whose plain work is less never waits for them."""
+REST = """
+from keyveil.foundation.compiled import KnownLength, worthwhile
+
+def loaded(room, chunks, seconds, tables=None):
+    with KnownLength(tables) as table:
+        for done in range(1, chunks + 1):
+            table.see(10, 10 * done, 10 * chunks)
+            yield worthwhile(seconds, room) is not None
+
+print([*loaded("counting", 10, 0.3)] == [False] * 10)
+print([*loaded("counting", 4, 0.45)] == [True, False, False, False])  # 3 s were done on the table before
+print(next(loaded("bit_columns", 16, 0.3)))
+print(not next(loaded("single_keys", 8, 0.3)))
+print(next(loaded("single_keys", 8, 0.3, tables=1.0)))
+print([worthwhile(3, "held_keys") is not None for _ in range(2)] == [False, True])  # not known
+"""
+
+
+def test_the_rest_of_a_table_decides_and_not_what_was_done(monkeypatch, tmp_path):
+    """Loops that take 4.5 s to compile and load: a table of less plain work never waits for them."""
     monkeypatch.delenv("KEYVEIL_FAST")
-    monkeypatch.setattr(compiled_module, "_plain", {})
-    monkeypatch.setattr(compiled_module, "_was_read", lambda room: False)
-    monkeypatch.setattr(compiled_module, "_was_compiled", lambda room: False)
-    monkeypatch.setitem(sys.modules, "numba", sys.modules.get("numba", sys))
-
-    def loaded(chunks, seconds, tables=None):
-        with KnownLength(tables) as table:
-            for done in range(1, chunks + 1):
-                table.see(10, 10 * done, 10 * chunks)
-                yield worthwhile(seconds, "counting") is not None
-
-    assert list(loaded(10, 0.3)) == [False] * 10
-    assert list(loaded(4, 0.3)) == [True, False, False, False]  # 3 s were done on the table before
-    compiled_module._plain.clear()
-    assert next(loaded(14, 0.3))
-    assert not next(loaded(7, 0.3))
-    assert next(loaded(7, 0.3, tables=1.0))
-    compiled_module._plain.clear()
-    assert [worthwhile(3, "counting") is not None for _ in range(2)] == [False, True]  # not known
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # nothing is compiled yet
+    done = subprocess.run([sys.executable, "-c", REST], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"] * 6
 
 
 def test_a_reader_of_tables_says_how_many_chunks_are_to_come():
