@@ -62,8 +62,15 @@ def few_draws() -> Iterator[None]:
         yield
 
 
-ONCE_FOR_A_FILE = ("tests/e2e/test_planning.py", "tests/e2e/test_piloting.py", "tests/test_package.py")
-"""Files whose tests share what a process computes once: the planner's answers, syntax trees."""
+ONCE_FOR_A_FILE = (
+    "tests/attacks/test_fakes.py",
+    "tests/e2e/test_piloting.py",
+    "tests/e2e/test_planning.py",
+    "tests/planner/test_advice.py",
+    "tests/test_package.py",
+    "tests/trust/test_poison.py",
+)
+"""Files whose functions keep what they computed: the planner's answers, tallies, syntax trees."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the marks

@@ -211,6 +211,20 @@ def test_the_hall_holds_rooms_and_each_says_what_belongs_in_it():
         assert first.endswith((".", ":")), folder
 
 
+NAMED = re.compile(r"``?([\w/]+(?:/|\.py))``?")
+"""Files and folders as a text names them."""
+
+
+def test_the_answers_of_contributing_name_files_that_exist():
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().partition("## Find your way")[2]
+    answers = [row.split(" | ")[1] for row in page.splitlines() if row.startswith("| W")]
+    named = [name for answer in answers for name in NAMED.findall(answer)]
+    assert len(answers) == 5
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert NAMED.findall("in `plan/no.py`, and `plan/`") == ["plan/no.py", "plan/"]
+
+
 def test_no_file_name_and_no_public_class_stands_for_two_things():
     files, classes = {}, {}
     for name, file in modules().items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -14,7 +13,6 @@ import pytest
 from page_commands import same
 
 ROOT = Path(__file__).parents[2]
-LONG = os.environ.get("KEYVEIL_LONG") == "1"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN_APART = ("make ", "pip ", "git ", "python3 ", ".venv/bin/python ")
 
@@ -44,13 +42,12 @@ def test_there_are_pages_with_code():
 def test_code_blocks_run(page, tmp_path):
     """One process, namespace and folder a page, blocks in their order; commands in that process.
 
-    If lines follow a command in its block, it must print exactly these. Pages that ask the planner are
-    about what it says and how it is asked: they predict by few draws, and by all in long runs.
+    If lines follow a command in its block, it must print exactly these.
     """
     folders = [str(ROOT / "examples"), str(Path(__file__).parent)]
     script: list[str] = [f"import sys; sys.path[:0] = {folders!r}"]
     if PLANS.search(page.read_text()):
-        script.append(f"__import__('planned_once').in_this_process(all_draws={LONG})")
+        script.append("__import__('planned_once').in_this_process()")
     for language, code in blocks(page):
         if language == "python":
             script.append(code)

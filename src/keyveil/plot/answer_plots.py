@@ -204,7 +204,11 @@ def _name_keys(panel: Axes, keys: tuple[str, ...]) -> None:
     size = len(keys)
     ticks = np.arange(0, size, -(-size // 50))
     names = [short(keys[i]) for i in ticks]
-    turn = {"rotation": 45 if size <= 40 else 90, "ha": "right", "rotation_mode": "anchor"}
+    turn: dict[str, Any] = {
+        "rotation": 45 if size <= 40 else 90,
+        "ha": "right",
+        "rotation_mode": "anchor",
+    }
     panel.set_xticks(ticks, names, va="center" if size > 40 else "top", **turn, fontsize=8)
     panel.set_yticks(ticks, names, fontsize=8)
     panel.tick_params(length=0)
