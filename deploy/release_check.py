@@ -124,7 +124,12 @@ if (refused.name !== "ClientError" || !PlanError || !recordedCells) throw refuse
 def try_client(folder: Path) -> str:
     """Pack the client for web pages, install it into an empty project and import it; its file's name."""
     npm = ["npm", "--silent", "--offline", "--no-audit", "--no-fund"]
-    subprocess.run([*npm, "pack", "--pack-destination", folder], cwd=ROOT / "clients/js", check=True)
+    subprocess.run(
+        [*npm, "pack", "--pack-destination", folder],
+        cwd=ROOT / "clients/js",
+        capture_output=True,
+        check=True,
+    )
     (packed,) = folder.glob("*.tgz")
     with tarfile.open(packed) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
