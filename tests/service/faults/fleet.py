@@ -169,7 +169,7 @@ class Wire:
 
     def __init__(self, address: str) -> None:
         self._port = FrontPort(address)
-        self.address = self._port.address
+        self.address, self.lead_to = self._port.address, self._port.lead_to
         self.held = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._port.listener, selectors.EVENT_READ, None)
