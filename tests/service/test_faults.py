@@ -107,6 +107,7 @@ def come_and_go(fleet, begin, end, why, kind):
         assert fleet.get(number, "/health").status_code == 200, "a restart would not help"
     status, body = fleet.send(0)
     assert (status, body["reason"], body["retry"]) == (503, "storage", True)
+    assert int(fleet.retry_after) > 0
     end()
     until(fleet.flows, BACK)
     for number in (0, 1):
