@@ -250,5 +250,8 @@ class Postgres:
 
     def stop(self) -> None:
         assert self._life.stdin is not None
+        if not (self.folder / "data" / "postmaster.pid").exists():  # it is down: nothing to wait for
+            self._life.kill()
+            shutil.rmtree(self.folder)
         self._life.stdin.close()
         self._life.wait(60)
