@@ -42,6 +42,8 @@ PUBLISHED = {
 }
 """The competitors and their published estimators; of several, the better one counts."""
 OURS = DEFAULT
+MEASURED = tuple(dict.fromkeys((OURS, *(name for names in PUBLISHED.values() for name in names))))
+"""The estimators that are measured, the planner's first."""
 PILOTS = 10
 """The most first rounds at one setting; repetitions are split between them."""
 Settings = dict[str, list[dict[str, object]]]
@@ -214,7 +216,8 @@ def measured(given: argparse.Namespace) -> tuple[Settings, Settings]:
     only = {name for name in given.only.split(",") if name}
     for name, (population, people) in populations(given.data, only).items():
         start = perf_counter()
-        contest = Contest(population, people, given.repeat, Coins.stated("bench planner").under(name))
+        coins = Coins.stated("bench planner").under(name)
+        contest = Contest(population, people, given.repeat, coins, estimators=MEASURED)
         rows = measure(
             contest, [*PUBLISHED, "auto"], epsilons, lenient=True, processes=given.processes
         ).rows
