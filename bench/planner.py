@@ -153,29 +153,22 @@ def summary(rows: list[ContestRow], name: str, epsilon: float, ours: bool) -> di
         "pckv_over_auto": competitors["pckv_ue"].mse_mean / auto.mse_mean
         if "pckv_ue" in competitors
         else float("nan"),
-        "coverage": (auto.coverage_frequency, auto.coverage_mean),
-        "bounded": (auto.bounded_frequency, auto.bounded_mean),
     }
 
 
 def lines_of(settings: list[dict[str, object]]) -> list[str]:
     lines = [
         "| population | epsilon | auto took | score | nearest | its score | above by (se) "
-        "| KVUE / auto, f | KVUE / auto, m | PCKV-UE / auto, m | coverage f, m "
-        "| lost on f to | lost on m to |",
-        "| --- | --: | --- | --: | --- | --: | --: | --: | --: | --: | --- | --- | --- |",
+        "| KVUE / auto, f | KVUE / auto, m | PCKV-UE / auto, m | lost on f to | lost on m to |",
+        "| --- | --: | --- | --: | --- | --: | --: | --: | --: | --: | --- | --- |",
     ]
     for setting in settings:
-        cover = ", ".join(
-            "-" if c is None else f"{c:.1%}" + (f" ({b:.0%} bounded)" if b < 0.995 else "")
-            for c, b in zip(setting["coverage"], setting["bounded"], strict=True)
-        )
         lines.append(
             f"| {setting['population']} | {setting['epsilon']:g} | {setting['chosen']} "
             f"| {setting['auto']:.3f} | {setting['nearest']} | {setting['its']:.3f} "
             f"| {setting['beyond']:+.1f} "
             f"| {setting['kvue_over_auto_frequency']:.2f} | {setting['kvue_over_auto']:.2f} "
-            f"| {setting['pckv_over_auto']:.2f} | {cover} "
+            f"| {setting['pckv_over_auto']:.2f} "
             f"| {', '.join(setting['above_frequency']) or '-'} "
             f"| {', '.join(setting['above_mean']) or '-'} |"
         )
