@@ -335,11 +335,13 @@ def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows):
         assert row.true_epsilon <= row.epsilon
         assert row.n == 100_000
         forecasts = [
-            made.questions.predicted(made.plan(name, f"{row.epsilon:g}"), 100_000 - asked, ("best",))
+            made.questions.predicted(
+                made.plan(name, f"{row.epsilon:g}"), 100_000 - asked, (row.estimator,)
+            )
             for name in row.choices
         ]
         for statistic in ("frequency", "mean"):
-            each = [forecast["best"][statistic] for forecast in forecasts]
+            each = [forecast[row.estimator][statistic] for forecast in forecasts]
             average = np.average(each, weights=list(row.choices.values()))
             assert getattr(row, f"predicted_{statistic}") == pytest.approx(average)
     document = rows[-1].document()
