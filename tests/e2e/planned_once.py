@@ -5,7 +5,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 
+from keyveil.estimate.forecast import by_draws, query_draws
 from keyveil.planner import planner
+
+FEW_DRAWS = 32
+"""Draws that predict an error without a closed form, in tests of what is said and done with it."""
 
 Advise = Callable[..., planner.Advice]
 
@@ -25,6 +29,8 @@ def once(advise: Advise, answers: dict[bytes, planner.Advice]) -> Advise:
     return advise_once
 
 
-def in_this_process() -> None:
-    """Keep the answers for all that is imported from here on."""
+def in_this_process(all_draws: bool) -> None:
+    """Keep the answers for all that is imported from here on, and predict by few draws unless told."""
     planner.advise = once(planner.advise, {})
+    if not all_draws:
+        by_draws.MOST = query_draws.MOST = FEW_DRAWS
