@@ -3,7 +3,8 @@
 ``python -m bench.predicted_auto [--write] [--data DIR] [--json FILE] [--repeat 100] [--only NAMES]
 [--epsilon 0.1,...] [--ways auto,...]`` measures the populations of ``bench.planner`` with a planner that
 is told the table, one that is told nothing, and one that has a first round. ``--conditional`` measures
-conditionals of the most held keys of real tables instead, with a planner that is told the table.
+conditionals of the most held keys of real tables instead, with a planner that is told the table, and
+prints their table.
 ``--json`` keeps rows that were measured before, so that populations can be measured one after the other.
 """
 
@@ -20,10 +21,8 @@ from keyveil.estimate import DEFAULT
 from keyveil.people.population import Population
 from keyveil.simulate.contest import Contest
 
-from .planner import EPSILONS, NAMES, PILOTS, populations
-from .planner import PAGE as PLANNER_PAGE
+from .planner import EPSILONS, NAMES, PILOTS, populations, write
 from .predicted import HIGH, LOW
-from .shrunk_conditionals import PAGE as CONDITIONAL_PAGE
 from .shrunk_conditionals import TABLES, most_held
 
 WAYS = {"auto": "the table", "auto:one_round": "nothing", "auto:pilot": "its first round"}
@@ -141,18 +140,8 @@ def main() -> None:
     rows.sort(key=place)
     lines = lines_of(rows)
     print("\n".join(lines))
-    if given.write:
-        page = CONDITIONAL_PAGE if given.conditional else PLANNER_PAGE
-        write_on(page, "predicted-together" if given.conditional else "predicted-auto", lines)
-
-
-def write_on(page: Path, name: str, lines: list[str]) -> None:
-    """Put lines between their marks on a page."""
-    before, mark, rest = page.read_text("utf-8").partition(f"<!-- bench:{name} -->")
-    if not mark:
-        raise SystemExit(f"{page} has no place for {name}")
-    after = rest.partition("<!-- /bench -->")[2]
-    page.write_text(before + mark + "\n\n" + "\n".join(lines) + "\n\n<!-- /bench -->" + after, "utf-8")
+    if given.write and not given.conditional:
+        write({"predicted-auto": lines})
 
 
 if __name__ == "__main__":
