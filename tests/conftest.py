@@ -62,6 +62,37 @@ def few_draws() -> Iterator[None]:
         yield
 
 
+ONCE_FOR_A_FILE = (
+    "tests/attacks/test_fakes.py",
+    "tests/e2e/test_piloting.py",
+    "tests/e2e/test_planning.py",
+    "tests/planner/test_advice.py",
+    "tests/test_package.py",
+    "tests/trust/test_poison.py",
+)
+"""Files whose functions keep what they computed: the planner's answers, tallies, syntax trees."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share a fixture of their file run on one worker, so that it is set up once."""
+    for item in items:
+        name = item.nodeid.partition("::")[0]
+        if item.get_closest_marker("xdist_group") is None and (
+            name in ONCE_FOR_A_FILE or has_fixture_of_its_file(item)
+        ):
+            item.add_marker(pytest.mark.xdist_group(name))
+
+
+def has_fixture_of_its_file(item: pytest.Item) -> bool:
+    """Whether it asks for a fixture that lives as long as its file; some only change settings."""
+    definitions = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+    return any(
+        definition[-1].scope == "module" and name not in ("few_draws", "planned_once", "quick_forecasts")
+        for name, definition in definitions.items()
+    )
+
+
 # -- the collector's stores ------------------------------------------------------------------------
 
 

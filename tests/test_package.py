@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 
 import keyveil
 
@@ -65,6 +67,28 @@ def test_all_is_what_can_be_imported():
         assert getattr(keyveil, name) is not None
 
 
+def moved_names(changelog):
+    """The names in the right columns of the tables of renames, with those of ``theory`` in full."""
+    rows = [line.split("|")[2] for line in changelog.splitlines() if line.startswith("| ")]
+    return [name for row in rows for name in re.findall(r"`((?:keyveil|theory)\.[\w.]+)", row)]
+
+
+def resolves(name):
+    """Whether a dotted name is a module, or a chain of attributes of one."""
+    try:
+        resolve_name(f"keyveil.{name.removeprefix('keyveil.')}")
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_the_changelog_points_to_names_that_exist():
+    names = moved_names((ROOT.parents[1] / "CHANGELOG.md").read_text())
+    assert len(names) > 40
+    assert [name for name in names if not resolves(name)] == []
+    assert not resolves("keyveil.estimate.nowhere")
+
+
 def test_subjects_are_loaded_when_they_are_asked_for():
     code = (
         "import sys, keyveil as k\n"
@@ -98,12 +122,15 @@ def parsed(file):
     return ast.parse(file.read_text())
 
 
-def imported(name, file, known):
-    """The modules that a module imports, at its top, within functions, or for types alone."""
+@cache
+def imports(name, file):
+    """What a module imports, at its top, within functions, or for types alone: a path and its member."""
     package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
+    found = []
     for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
-            yield from (a.name.removeprefix("keyveil.") for a in node.names if "keyveil." in a.name)
+            paths = [a.name.removeprefix("keyveil.") for a in node.names if "keyveil." in a.name]
+            found += zip(paths, paths, strict=True)
         elif isinstance(node, ast.ImportFrom):
             if node.level:
                 base = [*package[: len(package) + 1 - node.level], *(node.module or "").split(".")]
@@ -112,9 +139,13 @@ def imported(name, file, known):
             else:
                 continue
             path = ".".join(part for part in base if part)
-            for alias in node.names:
-                member = f"{path}.{alias.name}".lstrip(".")
-                yield member if member in known else path
+            found += ((path, f"{path}.{alias.name}".lstrip(".")) for alias in node.names)
+    return found
+
+
+def imported(name, file, known):
+    """The modules that a module imports."""
+    return (member if member in known else path for path, member in imports(name, file))
 
 
 def downward(known, inside="", rooms=ROOMS):
@@ -178,6 +209,20 @@ def test_the_hall_holds_rooms_and_each_says_what_belongs_in_it():
     for folder in (f.parent for f in ROOT.rglob("__init__.py")):
         first = ast.get_docstring(parsed(folder / "__init__.py")).splitlines()[0]
         assert first.endswith((".", ":")), folder
+
+
+NAMED = re.compile(r"``?([\w/]+(?:/|\.py))``?")
+"""Files and folders as a text names them."""
+
+
+def test_the_answers_of_contributing_name_files_that_exist():
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().partition("## Find your way")[2]
+    answers = [row.split(" | ")[1] for row in page.splitlines() if row.startswith("| W")]
+    named = [name for answer in answers for name in NAMED.findall(answer)]
+    assert len(answers) == 5
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert NAMED.findall("in `plan/no.py`, and `plan/`") == ["plan/no.py", "plan/"]
 
 
 def test_no_file_name_and_no_public_class_stands_for_two_things():

@@ -22,9 +22,9 @@ from keyveil.channel.design.patterns import (
     decoder_at,
     every,
     favours,
+    image_of,
     intervals,
     least_error,
-    moved,
     moves,
     orbit,
     table_of,
@@ -106,7 +106,7 @@ def test_intervals_of_several_keys_stay_intervals_when_keys_swap_or_values_turn_
     for levels, keys in ((3, 2), (1, 3), (2, 2)):
         found = set(intervals(levels, keys))
         for move in moves(levels, keys, True):
-            assert {moved(p, move) for p in found} == found
+            assert {image_of(p, move) for p in found} == found
 
 
 @pytest.mark.parametrize(("levels", "keys", "turned", "count"), [(9, 1, True, 2), (4, 2, True, 8)])

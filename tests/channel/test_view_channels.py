@@ -23,7 +23,7 @@ from keyveil.channel.design.pair_channels import (
     tabled,
     tabled_pair,
 )
-from keyveil.channel.design.patterns import moved, orbit
+from keyveil.channel.design.patterns import image_of, orbit
 from keyveil.channel.design.view_channels import (
     ABSENT,
     CLOSED_FORMS,
@@ -293,7 +293,7 @@ def test_moves_are_a_group_on_the_states():
         assert straight or crossed
         for then in MOVES:
             assert tuple(then[state] for state in move) in MOVES
-    assert moved(0b1, MOVES[0]) == 0b1
+    assert image_of(0b1, MOVES[0]) == 0b1
     assert len({orbit(pattern, MOVES) for pattern in range(1, 511)}) == 100
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -15,14 +14,19 @@ from page_commands import same
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-RUN_APART = ("make ", "pip ", "git ", "python ", ".venv/bin/python ")
+RUN_APART = ("make ", "pip ", "git ", "python3 ", ".venv/bin/python ")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
     return BLOCK.findall(page.read_text())
 
 
-WRITTEN = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+WRITTEN = sorted(
+    path
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
+    if path.parent.name != "notebooks"
+)
+"""All pages but those of notebooks, whose code ``test_notebooks`` runs."""
 PAGES = [page for page in WRITTEN if {"python", "console"} & {language for language, _ in blocks(page)}]
 
 

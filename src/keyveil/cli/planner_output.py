@@ -33,7 +33,7 @@ FAKES = 0.01
 """The share of fake clients in an explanation."""
 
 
-def asked(words: str) -> str | list[str]:
+def question_of(words: str) -> str | list[str]:
     """The question for the planner: one of its words, or queries separated by semicolons."""
     if words in ASKS:
         return words
@@ -44,7 +44,7 @@ def asked(words: str) -> str | list[str]:
 
 def advice_for(schema: Schema, epsilon: str, people: int, ask: str, prior: Prior | Beliefs) -> Advice:
     """The planner's advice, which may be that no plan can answer."""
-    return advise(schema, epsilon, people, ask=asked(ask), prior=prior)
+    return advise(schema, epsilon, people, ask=question_of(ask), prior=prior)
 
 
 def refusal(advice: Advice) -> PlanError:

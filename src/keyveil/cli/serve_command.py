@@ -7,13 +7,16 @@ from contextlib import closing
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..foundation.errors import KeyveilError
 from .output import as_json, print_json, whole_number
 from .store_location import need, opened, plainly, segments_of, segments_option, shown, store_option
+
+if TYPE_CHECKING:
+    from ..service.collector.store import Store
 
 
 @click.command()
@@ -68,25 +71,30 @@ def serve(address: str, segments: Path | None, host: str, port: int, **limits: A
                 check_clock(store, clock, settings)
             check_address(store, host)
             click.echo(f"collecting at {address_of(socket)} (its dashboard: {address_of(socket)}/)")
-            if not store.control.collections:
-                click.echo(
-                    "There is no collection yet. Create one, also while this runs: "
-                    f"keyveil collection create NAME PLAN --store {shown(address)}"
-                )
-            if not store.control.tokens:
-                click.echo(
-                    "No token exists, so only this machine can connect, with full access. Create an "
-                    "admin token before you put a proxy in front: keyveil token create --role admin"
-                )
-            if segments is None and store.kind == "postgresql":
-                click.echo(
-                    f"sealed epochs go to {folder.absolute()}: all collectors of one database must "
-                    "share that folder; say another with --segments or KEYVEIL_SEGMENTS"
-                )
+            _say_what_is_missing(store, address, folder if segments is None else None)
             sys.stdout.flush()
             return run(store, folder, host, socket, settings, clock)
     finally:
         store.close()
+
+
+def _say_what_is_missing(store: Store, address: str, default_folder: Path | None) -> None:
+    """What an operator should still do: collections, tokens, a folder that several collectors share."""
+    if not store.control.collections:
+        click.echo(
+            "There is no collection yet. Create one, also while this runs: "
+            f"keyveil collection create NAME PLAN --store {shown(address)}"
+        )
+    if not store.control.tokens:
+        click.echo(
+            "No token exists, so only this machine can connect, with full access. Create an "
+            "admin token before you put a proxy in front: keyveil token create --role admin"
+        )
+    if default_folder is not None and store.kind == "postgresql":
+        click.echo(
+            f"sealed epochs go to {default_folder.absolute()}: all collectors of one database must "
+            "share that folder; say another with --segments or KEYVEIL_SEGMENTS"
+        )
 
 
 # -- care ------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from .key_list import check_listed, check_name, name_of
 from .rounding import between_levels
 
 if TYPE_CHECKING:
-    from .frame_columns import FrameColumns
+    from .frame_columns import FrameColumns, Stated
 
 MOST_KEYS = 1 << 20
 MOST_LEVELS = 64
@@ -33,6 +33,8 @@ Record = Mapping[str, float] | Iterable[tuple[str, float]]
 @dataclass(frozen=True)
 class Schema:
     """Named keys, a range of values for each, and how many levels a value is rounded to.
+
+    ``of`` makes one from names, and ``from_frame`` from a table.
 
     Ranges are decimals, written in the plan as they were given; arithmetic on values is IEEE
     double in the order stated at ``rounded``. One level means that values are not looked at.
@@ -129,7 +131,7 @@ class Schema:
         return schema_of_frame(frame, FrameColumns(person, key, value, wide), top, low, high)
 
     def columns_of(
-        self, person: str | None, key: str | None, value: str | None, wide: bool | None
+        self, person: Stated, key: str | None, value: Stated, wide: bool | None
     ) -> FrameColumns:
         """The columns of a frame: as stated, or as remembered, or called person, key and value."""
         from .frame_columns import UNSTATED
@@ -251,8 +253,8 @@ class Schema:
     def mapped(self, record: object) -> dict[int, float]:
         """The record as a client maps it: taking part never depends on what a person holds.
 
-        Unknown keys are ignored, values outside their range are clipped, what is no number or NaN
-        counts as not held, of a key given twice the first stands. Nothing is ever refused.
+        Unknown keys are ignored. Values outside their range are clipped. A key counts as not held if
+        its value is NaN or no number. If a key is given twice, the first one counts. Nothing is refused.
         """
         held: dict[int, float] = {}
         try:

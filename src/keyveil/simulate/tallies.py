@@ -4,11 +4,10 @@ People are an independent draw from the population (a table's records, each equa
 outputs of a view's reports are one multinomial draw, and so are the states of those who are drawn one
 item of their own; what positions show is multinomial given the states. A repetition costs the same for
 a thousand people as for a billion, and its law is exactly that of the per-person path. Only reports
-that speak of a whole set need people: those are drawn from the table, in a compiled loop. Where many
-repetitions are asked for, the law of such reports is averaged first: the table is gone through whole
-several times, and each person adds, under a fresh seed, not one report but the whole law of theirs,
-until what the average leaves uncertain is 1 % of a repetition's own variance. Repetitions are then drawn
-from that law, where this is the shorter way.
+that speak of a whole set need people: those are drawn from the table, in a compiled loop. For many
+repetitions it is faster to average the law of such reports first. Each pass over the table draws a seed
+for every person and adds the law of that person's report, until the variance of the average is 1 % of
+that of a repetition. Repetitions are then drawn from the averaged law.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 14
 MANY = 1 << 16
-"""People at a time in compiled loops, where they are made as they are drawn."""
+"""Number of people who are made and drawn at a time."""
 LEAST = 1 << 19
-"""People whose laws are averaged, at the least."""
+"""Minimum number of people whose laws are averaged."""
 SLACK = 0.01
-"""What an average law may leave uncertain, as a share of a repetition's own variance."""
+"""Variance of an averaged law, relative to that of a repetition."""
 MOST_DRAWN = 1 << 32
-"""People whose whole sets are drawn, or whose laws are averaged, for one plan; minutes of work."""
+"""Maximum number of people whose whole sets are drawn, or whose laws are averaged: minutes of work."""
 _NO_LAW: Floats = np.zeros((0, 0))
 
 
@@ -93,7 +92,19 @@ def _counts(
             _by_person(plan, population, own, draw, row)
         return counts
     counts[:, 0] = people
-    sets, numbers = SetCounts(plan, loops), _people_of_runs(people, runs)
+    _add_sets(plan, population, _people_of_runs(people, runs), draw, SetCounts(plan, loops), counts)
+    return counts
+
+
+def _add_sets(
+    plan: Plan,
+    population: Population,
+    numbers: list[int],
+    draw: np.random.Generator,
+    sets: SetCounts,
+    counts: Integers,
+) -> None:
+    """Add the cells of reports about whole sets to ``counts``, of ``numbers`` people in each run."""
     people, total = max(numbers), sum(numbers)
     many = max(int(people * sets.telling(population) / SLACK), LEAST)
     if min(many, total) > MOST_DRAWN:
@@ -103,21 +114,20 @@ def _counts(
             f"with {plan.mechanism_name} (errors fall as one over people)"
         )
     if type(population).draw is not Population.draw:  # people are made as they are drawn, not a table
-        for row, own, generator in zip(counts, numbers, draw.spawn(runs), strict=True):
+        for row, own, generator in zip(counts, numbers, draw.spawn(len(numbers)), strict=True):
             for first in range(0, own, MANY):
                 drawn = Population(
                     plan.schema, population.draw(min(MANY, own - first), generator, first)
                 )
                 sets.add(drawn, len(drawn.people), True, generator, row)
-        return counts
+        return
     _ = population.ups  # made once, before threads ask for it
     if total > 2 * many:
         counts[:, 1:] = _of_law(sets.law(population, many, draw), counts[:, 0], draw)
-        return counts
-    with ThreadPoolExecutor(min(runs, os.cpu_count() or 1)) as workers:
-        jobs = zip(counts, numbers, draw.spawn(runs), strict=True)
+        return
+    with ThreadPoolExecutor(min(len(numbers), os.cpu_count() or 1)) as workers:
+        jobs = zip(counts, numbers, draw.spawn(len(numbers)), strict=True)
         list(workers.map(lambda job: sets.add(population, job[1], False, job[2], job[0]), jobs))
-    return counts
 
 
 def _people_of_runs(people: int | Integers, runs: int) -> list[int]:

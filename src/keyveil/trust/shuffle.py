@@ -6,16 +6,16 @@ all records share (for each report the least chance that any record gives it), *
 between two records' laws.
 
 **The blanket** (Balle, Bell, Gascon, Nissim, "The privacy blanket of the shuffle model", CRYPTO 2019).
-Whether a device drew its report from nu is a coin that does not depend on its record; tell the onlooker
-whose coins fell otherwise, and what they sent. What is left is one person's report among M others that
-are all drawn from nu, M ~ Binomial(n - 1, blanket). For the person's two records the divergence is
+A coin that does not depend on the record decides whether a device draws its report from nu. Suppose the
+onlooker learns who did not, and what they sent. Then one person's report hides among M others that are
+all drawn from nu, M ~ Binomial(n - 1, blanket). For the person's two records the divergence is
 
     delta(epsilon) <= E[(mean of L over M + 1 draws)+],   L = blanket (R(x) - e^epsilon R(x')) / nu
 
 **Three values are the worst.** L has mean 1 - e^epsilon for every pair of records, and lies between
-blanket (1 - e^epsilon ratio) and blanket (ratio - e^epsilon). Above the value that it takes where both
-laws are nu, blanket (1 - e^epsilon), it has no more mass than ``variation``. Of all such L the one that
-takes only these three values is the largest in convex order, and with it the right-hand side: for
+blanket (1 - e^epsilon ratio) and blanket (ratio - e^epsilon). Where both laws are nu, its value is
+blanket (1 - e^epsilon); at most the mass ``variation`` lies above that. Among all such L, the one that
+takes only these three values is the largest in convex order, and so is its right-hand side: for
 any pair of records, any mixture of views, and any channel. So a plan's two records may differ in all
 keys, and no pair needs to be looked for.
 

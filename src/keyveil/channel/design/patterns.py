@@ -59,14 +59,14 @@ def moves(levels: int, keys: int, turned: bool) -> tuple[Move, ...]:
     return tuple(dict.fromkeys(group))
 
 
-def moved(pattern: int, move: Move) -> int:
+def image_of(pattern: int, move: Move) -> int:
     """The pattern that favours the states to which the favoured states of this one go."""
     return sum(1 << move[state] for state in range(pattern.bit_length()) if pattern >> state & 1)
 
 
 def orbit(pattern: int, group: Iterable[Move]) -> tuple[int, ...]:
     """All patterns that the moves map this one onto, in ascending order."""
-    return tuple(sorted({moved(pattern, move) for move in group}))
+    return tuple(sorted({image_of(pattern, move) for move in group}))
 
 
 def every(states: int) -> list[int]:

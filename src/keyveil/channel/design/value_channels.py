@@ -43,9 +43,9 @@ from .patterns import (
     Solutions,
     best_mixture,
     classes_of,
+    image_of,
     independent_keys,
     intervals,
-    moved,
     moves,
     orbit,
     shipped,
@@ -248,7 +248,7 @@ def _tabled_weights(design: Design, epsilon: Decimal) -> dict[int, int]:
     if design.mean < 0:
         # Moves begin with the keys in their order; the last of these reverses every key.
         reverse = moves(design.levels, design.keys, True)[2**design.keys - 1]
-        weights = {moved(pattern, reverse): weight for pattern, weight in weights.items()}
+        weights = {image_of(pattern, reverse): weight for pattern, weight in weights.items()}
     return weights
 
 

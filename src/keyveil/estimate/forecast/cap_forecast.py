@@ -117,7 +117,7 @@ def _covered(bias: Floats, stderr: Floats, claimed: Floats, level: float) -> Flo
 
 
 class _ShareQuestion:
-    """What the share that counts depends on; two are equal if all numbers are.
+    """All numbers that the share that counts depends on; equal questions have equal numbers.
 
     Mechanisms with the same cap have the same share: it depends on people and not on the noise.
     """
@@ -155,7 +155,7 @@ def _expected_share(question: _ShareQuestion) -> CountedShare:
 
 
 def cap_draws(caps: CapForecast, draws: int, count: Floats) -> CapCorrection:
-    """What will be known about sizes, one draw of the answers each; ``count`` as in the correction."""
+    """Simulated answers to the size question, ``draws`` of them; ``count`` as in the correction."""
     size = caps.size
     values, turn = np.linalg.eigh(size.covariance)
     root = turn * np.sqrt(np.maximum(values, 0.0))

@@ -1,8 +1,8 @@
 """Decoding collisions of items and pairs of items: any of their frequencies, with any covariance.
 
-The scores are those of ``pool_decoder``, the core that of ``collision_matrix``. What collides with the
-core is taken from items outside it; what these do to each other is estimated from the tally and added
-to their variance.
+The scores are those of ``pool_decoder``, the core that of ``collision_matrix``. Items outside the core
+are corrected for collisions with it. Their collisions with each other are estimated from the tally and
+added to their variance.
 Covariances are those of the tally's own cell weights: sums over cells of weight x weight x share.
 """
 

@@ -152,7 +152,7 @@ def _solved(channel: SeedPool, undo: Floats, row: Integers, values: Floats) -> t
 
 
 class _Core(NamedTuple):
-    """What undoing the collisions of the core is expected to cost and to leave."""
+    """The expected noise of undoing the core's collisions, and the variance that remains."""
 
     share: float
     """The part of noise that undoing them adds, of the whole; 0 without a core."""

@@ -104,17 +104,17 @@ def classes(offset: Floats) -> tuple[Integers, Floats, Floats]:
     place = np.minimum(np.arange(count * per), keys - 1)
     order = np.argsort(offset, axis=1, kind="stable")[:, place].reshape(reps, count, per)
     counted = np.broadcast_to((np.arange(count * per) < keys).reshape(count, per), order.shape)
-    members = taken(offset, order) * counted
+    members = in_class_order(offset, order) * counted
     shift = members.sum(axis=-1) / np.maximum(counted.sum(axis=-1), 1)
     return order, counted.astype(np.float64), shift
 
 
-def taken(values: np.ndarray, order: Integers) -> Floats:
+def in_class_order(values: np.ndarray, order: Integers) -> Floats:
     """Values of keys in the order of the classes."""
     return np.take_along_axis(values, order.reshape(len(order), -1), axis=1).reshape(order.shape)
 
 
-def back(part: Floats, order: Integers, shape: tuple[int, ...]) -> Floats:
+def in_key_order(part: Floats, order: Integers, shape: tuple[int, ...]) -> Floats:
     """Values of classes in the order of the keys."""
     values = np.empty(shape)
     row = np.arange(len(order))[:, None]

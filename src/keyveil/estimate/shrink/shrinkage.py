@@ -31,7 +31,7 @@ from ..side import moments_with_side
 from ..side_mean import CommonMean, SideMean
 from .common_law import Posterior, beta_laws, learn_prior, points, posterior, spacing
 from .key_intervals import key_intervals, with_intervals
-from .mean_by_frequency import Held, back, classes, offsets, taken
+from .mean_by_frequency import Held, classes, in_class_order, in_key_order, offsets
 from .noise_line import Noise
 
 if TYPE_CHECKING:
@@ -330,10 +330,10 @@ def _mean_on_grid(
     laws = beta_laws(held.centre(offset, known, common), shift / 2, VALUES, common)
     classed = np.take_along_axis(likelihood, order.reshape(len(order), -1)[..., None], axis=1)
     classed = classed.reshape(*order.shape, VALUES)
-    prior = learn_prior(classed, laws, counted * taken(known, order))
+    prior = learn_prior(classed, laws, counted * in_class_order(known, order))
     by_class = posterior(classed, prior, 2 * points(VALUES) - 1)
-    means = Posterior(*(back(part, order, known.shape) for part in by_class))
-    return means, back(prior, order, likelihood.shape)
+    means = Posterior(*(in_key_order(part, order, known.shape) for part in by_class))
+    return means, in_key_order(prior, order, likelihood.shape)
 
 
 def _nodes(f: Floats, variance: Floats) -> Floats:

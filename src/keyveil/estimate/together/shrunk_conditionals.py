@@ -97,8 +97,8 @@ class ShrunkConditionals:
     def values(self, queries: Sequence[Query]) -> Floats:
         """The values of frequencies and means, NaN if their keys are not known together.
 
-        Queries whose conditions are one held key or several are answered without their intervals,
-        which take most of the time.
+        If all conditions of a query are held keys, its interval is not computed, which saves most of
+        the time.
         """
         from .conditional import query_weights
 

@@ -1,7 +1,7 @@
 """Many people or reports at once: work on segments of the data, anywhere, and add up the results.
 
 ``engine`` is the interface: map over segments and add. ``local_pool`` and ``spark_engine`` are behind
-it. ``counting`` and ``privatising`` are the two jobs on files; ``report_segments`` and
+it. ``report_files`` and ``privatising`` are the two jobs on files; ``report_segments`` and
 ``table_segments`` cut files into segments. ``spark_frames`` is for data that Spark itself reads.
 """
 

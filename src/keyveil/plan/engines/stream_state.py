@@ -1,7 +1,7 @@
 """The state of a running tally: the total after each batch, whole on disk, next to Spark's checkpoint.
 
-A batch that runs again finds its own total and is not added twice. Whoever deletes the checkpoint or
-the totals alone is refused, because batches would be counted twice or lost.
+A batch that runs again finds its own total and is not added twice. A folder that has lost only its
+checkpoint, or only its totals, is refused, because batches would be counted twice or lost.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _LOG = (
     "and chunk = any(?::bigint[])) as old on true"
 )
 LOG = _LOG.format(claimed="")
-"""Log a group and add to its head; the head's version, beside each of the shard's chunks if it has any.
+"""Log a group and add to its head. Each row has the head's version, and a chunk of the shard if any.
 
 Parameters: round, shard, reports; round, epoch, reports, crc, ids, payload; round, epoch, shard, chunks.
 """

@@ -43,7 +43,7 @@ class PackedIds(Sequence[bytes]):
         at = range(0, len(self.packed), SIZE)[place]
         return self.packed[at : at + SIZE]
 
-    def some(self, places: Sequence[int]) -> PackedIds:
+    def at(self, places: Sequence[int]) -> PackedIds:
         """The ids at these places."""
         return PackedIds(np.frombuffer(self.packed, f"V{SIZE}")[np.asarray(places, np.int64)].tobytes())
 

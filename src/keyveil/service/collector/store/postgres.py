@@ -58,9 +58,9 @@ class PostgresStore(PostgresIds):
         self._serving = False
         self._lease = ShardLease()
         self._alone: set[int] = set()
-        """Collections of which the next transactions must have no other process's reports beside."""
+        """Collections whose next transaction must exclude the reports of other processes."""
         self._single: set[int] = set()
-        """Those that the present transaction has for itself."""
+        """Collections that the current transaction has locked for itself."""
         self._heads: dict[tuple[int, int], int] = {}
         self._seen: dict[tuple[int, int, int, int], Integers] = {}
         """Counts of other processes that the live counts include."""

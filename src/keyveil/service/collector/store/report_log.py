@@ -253,7 +253,7 @@ class LogStore(ControlStore):
             return [place for place in places if place not in known] if known else places
         once = dict(zip(list(ids)[::-1], range(len(ids) - 1, -1, -1), strict=True))
         first = sorted(once.values())
-        known = self._claim(session, group, ids.some(first))
+        known = self._claim(session, group, ids.at(first))
         return [place for at, place in enumerate(first) if at not in known]
 
     def _claim(self, session: Session, group: Group, ids: Sequence[bytes]) -> set[int]:
@@ -303,7 +303,7 @@ class LogStore(ControlStore):
         rows = packing.rows(b"".join([parcel.rows for parcel in group.parcels]))
         if len(chosen) < len(ids):
             rows = rows[chosen]
-            ids = ids.some(chosen)
+            ids = ids.at(chosen)
         packed, names = rows.tobytes(), ids.packed
         group.cells, group.often = packing.marks(rows)
         group.claimed = ids
