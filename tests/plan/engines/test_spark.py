@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -234,9 +233,7 @@ def test_rows_go_to_python_in_arrow_batches_alone(frame, monkeypatch):
     assert seen[1].count() == seen[1].rdd.getNumPartitions(), "a row for each task"
     from pyspark.sql.functions import udf
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of Spark, about versions of pandas
-        alone = frame.withColumn("key", udf(str, "string")("key"))
+    alone = frame.withColumn("key", udf(str, "string", useArrow=False)("key"))
     assert operators_of_python(alone) == ["BatchEvalPython"]
 
 

@@ -49,9 +49,9 @@ PATIENCE = 30.0
 class SparkEngine(Engine):
     """Runs segments as tasks of a Spark session. The files must be readable by all workers.
 
-    The workers need keyveil installed, or shipped with ``--py-files``. Without a session it is the
-    running one, or a new one: at ``master``, or as Spark's own settings say. It starts when the first
-    task does, so that what is wrong with the files is told before. A ``quiet`` session logs nothing.
+    The workers need keyveil installed. Without a session it is the running one, or a new one: at
+    ``master``, or as Spark's own settings say. It starts when the first task does, so that what is wrong
+    with the files is told before. A ``quiet`` session logs nothing.
     """
 
     on_one_machine = False
