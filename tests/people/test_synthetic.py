@@ -7,7 +7,7 @@ import pytest
 
 import keyveil.people.synthetic as laws
 from keyveil import Coins, synthetic
-from keyveil.people.synthetic import steps_up_to
+from keyveil.people.step_search import steps_up_to
 
 
 @pytest.mark.parametrize("count", [1, 3])

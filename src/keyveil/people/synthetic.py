@@ -29,7 +29,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..foundation.arrays import Floats, Integers
+from ..foundation.arrays import Floats
 from ..foundation.coins import Coins, address
 from ..foundation.errors import PlanError
 from .example_orders import orders as orders
@@ -39,6 +39,7 @@ from .prior import Prior
 from .prior_laws import GRID, value_law
 from .rounding import rounding
 from .schema import Schema
+from .step_search import steps_up_to
 
 TABLE = 100_000
 """Number of people in the table that represents a stated population."""
@@ -47,12 +48,6 @@ LEAST, MOST = 0.05, 0.95
 GAUSSIAN_FREQUENCY, GAUSSIAN_MEAN, GAUSSIAN_SPREAD = (0.5, 0.15), (0.0, 0.3), 0.25
 UNIFORM_WIDTH = 0.5
 FURTHEST = 0.9
-_MARKS = 1024
-"""Marks of a guide on each unit: a power of two, so that heights times it are exact."""
-_CLIMBED = 4
-"""Steps that all heights between two marks climb together."""
-_AT_ONCE = 1 << 16
-"""Heights that stay in the processor's cache."""
 
 
 class StatedPopulation(Population):
@@ -175,31 +170,6 @@ class StatedPopulation(Population):
     def people(self) -> People:  # type: ignore[override]
         """A table of people drawn from the population; cached."""
         return self.draw(TABLE, self._coins.generator())
-
-
-def steps_up_to(ladder: Floats, heights: Floats) -> Integers:
-    """How many steps of an ascending ladder are at most as high as each of the heights, all above 0.
-
-    A guide has the answer at every mark; heights between two marks go up step by step. It is that of
-    ``np.searchsorted``, sooner if there are many heights in no order.
-    """
-    marks = int(ladder[-1]) * _MARKS + 2
-    if len(heights) < 4 * marks:
-        return np.searchsorted(ladder, heights, "right")
-    guide = np.searchsorted(ladder, np.arange(marks) / _MARKS, "right")
-    found = np.empty(len(heights), np.int64)
-    for first in range(0, len(heights), _AT_ONCE):
-        some = heights[first : first + _AT_ONCE]
-        mark = (some * _MARKS).astype(np.int64)
-        at, most = guide[mark], guide[mark + 1]
-        left = np.flatnonzero(at < most)
-        for _ in range(_CLIMBED):
-            left = left[ladder[at[left]] <= some[left]]
-            at[left] += 1
-            left = left[at[left] < most[left]]
-        at[left] = np.searchsorted(ladder, some[left], "right")
-        found[first : first + _AT_ONCE] = at
-    return found
 
 
 def _how_many(chances: Floats) -> Floats:
