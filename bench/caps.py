@@ -51,9 +51,8 @@ def populations(data: Path | None) -> Iterator[tuple[str, Population]]:
     """Populations by name: synthetic sparse and dense ones, and real tables."""
     steep = 0.24 * np.arange(1, 51) ** -0.9
     means = np.clip(0.4 + 0.15 * np.random.default_rng(3).normal(size=50), -0.95, 0.95)
-    yield "steep", of_keys(steep, means, uniform_values)
-    for name, make in (("gaussian", gaussian), ("pckv-gg", pckv_gaussian)):
-        stated = make()
+    made = of_keys(steep, means, uniform_values)
+    for name, stated in (("steep", made), ("gaussian", gaussian()), ("pckv-gg", pckv_gaussian())):
         yield name, Population(stated.schema, stated.people)
     for name, ((low, high), keys) in TABLES.items() if data is not None else ():
         read = read_top(str(data / f"{name}.parquet"), "user", "key", "value", (low, high), keys)

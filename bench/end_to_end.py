@@ -1,10 +1,13 @@
 """The errors that a user of the commands gets, beside the rows of ``auto`` in ``compare``.
 
-``python -m bench.end_to_end [--write] [--repeat 10] [--people 20000] [--epsilon 1,4] [--only NAMES]``
-draws people from a population, writes them as a table, and runs ``plan --mechanism auto``,
-``privatise``, ``tally`` and ``estimate`` in files; the same reports go to a collector over HTTP, whose
-answers are measured, too. Errors are those of ``compare``: on [-1, 1], averaged over keys. People are an
-independent draw from the population in each repetition, as in a simulation.
+``python -m bench.end_to_end [--write] [--data DIR] [--repeat 10] [--people 20000] [--epsilon 1,4]
+[--only NAMES] [--json FILE]`` draws people from a population, writes them as a table, and runs
+``plan --mechanism auto``, ``privatise``, ``tally`` and ``estimate`` in files. If the planner recommends
+a first round, some people answer it, and ``plan --pilot`` plans for the others. The reports also go to
+a collector over HTTP, whose answers are measured, too. Errors are those of ``compare``: on [-1, 1],
+averaged over keys. People are an independent draw from the population in each repetition, as in a
+simulation. With ``--data`` there are the most held keys of real tables. ``--json`` keeps rows that were
+measured before.
 """
 
 from __future__ import annotations
@@ -17,39 +20,44 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import hypot
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
 
-from keyveil import Coins, Plan
+from keyveil import Coins, People, Plan, Prior, Schema
 from keyveil.cli.command import run
 from keyveil.people.population import Population
-from keyveil.people.synthetic import gaussian, pckv_uniform, tied
+from keyveil.people.synthetic import StatedPopulation, gaussian, pckv_uniform, tied
 from keyveil.plan.report_file import reading
+from keyveil.planner.competitor import competitor_name
 from keyveil.service.collector.http.batches import BINARY, encode_binary
 from keyveil.simulate.contest import Contest
 from keyveil.simulate.contest_row import standard_error
 
-PAGE = Path(__file__).parents[1] / "docs" / "planner-benchmarks.md"
+from .planner import EPSILONS, write
+from .shrunk_conditionals import TABLES, most_held
+
 KEYVEIL = str(Path(sys.executable).parent / "keyveil")
-POPULATIONS = {
-    "gaussian": lambda: gaussian(20),
-    "pckv-uu": lambda: pckv_uniform(20),
-    "tied": lambda: tied(20, frequency=0.3, mean=0.4),
+KEYS = 20
+POPULATIONS: dict[str, Callable[[], StatedPopulation]] = {
+    "gaussian": lambda: gaussian(KEYS),
+    "pckv-uu": lambda: pckv_uniform(KEYS),
+    "tied": lambda: tied(KEYS, frequency=0.3, mean=0.4),
 }
-"""Populations of 20 keys: many keys a person, one key a person, and keys that go together."""
-ROW = "auto:one_round"
-"""The row of ``compare`` that plans as these commands do: told nothing, in one round."""
+"""Made-up populations: many keys a person, one key a person, and keys that go together."""
+ROW = "auto:nothing"
+"""The row of ``compare`` that plans as these commands do: told nothing, and with a first round."""
 BATCH = 5000
 HEADER = [
-    "| population | epsilon | plan | f: files | compare | difference (se) | m: files | compare "
-    "| difference (se) | collector's answers |",
-    "| --- | --: | --- | --: | --: | --: | --: | --: | --: | --- |",
+    "| population | epsilon | first round | plan | f: files | compare | difference (se) "
+    "| m: files | compare | difference (se) | collector's answers |",
+    "| --- | --: | --: | --- | --: | --: | --: | --: | --: | --: | --- |",
 ]
 
 
@@ -86,16 +94,17 @@ def collector(folder: Path) -> Iterator[str]:
             server.wait(30)
 
 
-def collected(url: str, folder: Path, name: str, plan: Plan) -> dict[str, object]:
-    """The collector's answers to the reports of ``reports.kv``."""
-    commands("collection", "create", name, folder / "plan.json", "--store", folder / "collector.sqlite")
+def collected(url: str, folder: Path, name: str, made: Path, file: Path) -> dict[str, Any]:
+    """The collector's answers to the reports of a file."""
+    plan = Plan.load(made)
+    commands("collection", "create", name, made, "--store", folder / "collector.sqlite")
     path = f"{url}/v1/collections/{name}"
     for _ in range(600):  # a served collector reads new collections now and then
         if (answer := httpx.get(path)).status_code == 200:
             break
         time.sleep(0.1)
     epoch = answer.raise_for_status().json()["epoch"]["now"]
-    for reports in reading(plan, folder / "reports.kv"):
+    for reports in reading(plan, file):
         rows = plan.packing.packed(reports)
         for first in range(0, len(rows), BATCH):
             part = rows[first : first + BATCH]
@@ -107,69 +116,88 @@ def collected(url: str, folder: Path, name: str, plan: Plan) -> dict[str, object
     return httpx.get(f"{path}/estimates", timeout=60).json()
 
 
-def write_table(path: Path, population: Population, people: int, draw: np.random.Generator) -> None:
-    """A table of people drawn from the population; who holds nothing has a row without a key."""
-    drawn = population.draw(people, draw)
-    number = np.diff(drawn.starts)
-    who = np.repeat(np.arange(people), number)
-    keys, values = np.array(population.schema.keys)[drawn.keys], drawn.values
+def write_table(path: Path, schema: Schema, people: People, first: int, last: int) -> None:
+    """A table of some of the people; who holds nothing has a row without a key."""
+    starts = people.starts[first : last + 1]
+    number, held = np.diff(starts), slice(starts[0], starts[-1])
+    who = np.repeat(np.arange(first, last), number)
+    keys, values = np.array(schema.keys)[people.keys[held]], people.values[held]
     rows = [f"{p},{k},{v!r}" for p, k, v in zip(who, keys, values.tolist(), strict=True)]
-    rows += [f"{p},," for p in np.flatnonzero(number == 0)]
+    rows += [f"{p},," for p in first + np.flatnonzero(number == 0)]
     path.write_text("\n".join(["person,key,value", *rows]) + "\n")
 
 
 FORCE = ("--force", "-o")
 """Outputs of an earlier repetition are replaced."""
+AUTO = ("plan", "--mechanism", "auto", "--anyway")
 
 
-def make_plan(population: Population, people: int, epsilon: str, folder: Path) -> None:
-    """Make ``plan.json``: the planner is told nothing but the number of people."""
+def printed(*arguments: object) -> Any:
+    """The JSON that a command prints."""
+    words = [KEYVEIL, *map(str, arguments), "--json"]
+    return json.loads(subprocess.run(words, capture_output=True, check=True, text=True).stdout)
+
+
+def make_plan(population: Population, people: int, epsilon: str, folder: Path) -> int:
+    """Make the plan, or that of a first round, as ``first.json``; the people to ask first, or 0."""
     (folder / "keys.txt").write_text("\n".join(population.schema.keys) + "\n")
     asked = ("--keys", folder / "keys.txt", "--range=-1,1", "--epsilon", epsilon, "--people", people)
-    commands(
-        "plan", "--mechanism", "auto", "--one-round", "--anyway", *asked, *FORCE, folder / "plan.json"
-    )
+    facts = printed(*AUTO, *asked, *FORCE, folder / "first.json")
+    return int(facts["advice"]["first_round"]["people"]) if facts["is_first_round"] else 0
+
+
+def tallied(plan: Path, table: Path, name: str) -> Path:
+    """The tally of a table of people, privatised in files."""
+    reports, tally = (table.with_name(f"{name}.{kind}.kv") for kind in ("reports", "tally"))
+    commands("privatise", plan, table, *FORCE, reports)
+    commands("tally", plan, reports, *FORCE, tally)
+    return tally
 
 
 def one_run(
-    population: Population, people: int, folder: Path, url: str, name: str, draw: np.random.Generator
+    population: Population, asked: int, folder: Path, url: str, name: str, drawn: People
 ) -> RunErrors:
-    """Privatise, tally and estimate in files, and send the same reports to the collector."""
-    write_table(folder / "people.csv", population, people, draw)
-    plan_path, tally, force = folder / "plan.json", folder / "tally.kv", FORCE
-    commands("privatise", plan_path, folder / "people.csv", *force, folder / "reports.kv")
-    commands("tally", plan_path, folder / "reports.kv", *force, tally)
-    printed = subprocess.run(
-        [KEYVEIL, "estimate", plan_path, tally, "--json"], capture_output=True, check=True, text=True
-    )
-    plan, answers = Plan.load(plan_path), json.loads(printed.stdout)
-    served = collected(url, folder, name, plan)
+    """Plan, privatise, tally and estimate in files, and send the same reports to the collector."""
+    made, table = folder / "first.json", folder / "people.csv"
+    if asked:
+        write_table(folder / "few.csv", population.schema, drawn, 0, asked)
+        told = tallied(made, folder / "few.csv", "few")
+        made = folder / "plan.json"
+        pilot = ("--pilot", folder / "first.json", told)
+        commands(*AUTO, *pilot, "--people", len(drawn) - asked, *FORCE, made)
+    write_table(table, population.schema, drawn, asked, len(drawn))
+    tally = tallied(made, table, "people")
+    plan, answers = Plan.load(made), printed("estimate", made, tally)
+    served = collected(url, folder, name, made, folder / "people.reports.kv")
     keys = answers["keys"] if isinstance(answers, dict) else answers
     errors = {}
-    prior = population.prior() if hasattr(population, "prior") else None
-    assert prior is not None
+    prior = Prior.of_people(population.schema, population.people)
     for kind, truth in (("frequency", prior.frequency), ("mean", prior.mean)):
         values = np.array([key[kind]["value"] for key in keys], np.float64)
         low = 0.0 if kind == "frequency" else -1.0
         known = np.nan_to_num(values, nan=(low + 1) / 2)
         errors[kind] = float(((np.clip(known, low, 1.0) - truth)[prior.frequency > 0] ** 2).mean())
-    pairs = zip(keys, served["keys"], strict=True)  # type: ignore[arg-type]
+    pairs = zip(keys, served["keys"], strict=True)
     same = all(a[kind]["value"] == b[kind]["value"] for a, b in pairs for kind in errors)
     return RunErrors(plan, errors["frequency"], errors["mean"], same)
 
 
-def row(name: str, epsilon: str, people: int, repeat: int, url: str, folder: Path) -> str:
+def row(
+    name: str, population: Population, epsilon: str, people: int, repeat: int, url: str, folder: Path
+) -> str:
     """One line of the table."""
-    population = POPULATIONS[name]()
     draw = Coins.stated(f"end to end {name} {epsilon}").generator()
     label = f"{name}-{epsilon}".replace(".", "-")
-    make_plan(population, people, epsilon, folder)
+    asked = make_plan(population, people, epsilon, folder)
     runs = [
-        one_run(population, people, folder, url, f"{label}-{number}", draw) for number in range(repeat)
+        one_run(population, asked, folder, url, f"{label}-{number}", population.draw(people, draw))
+        for number in range(repeat)
     ]
-    contest = Contest(population, people, 10 * repeat, Coins.stated("end to end"))
+    contest = Contest(population, people, 10 * repeat, Coins.stated("end to end"), pilots=2 * repeat)
     measured = contest.rows(ROW, epsilon)[0]
-    cells = [name, epsilon, measured.chosen]
+    plans = Counter(competitor_name(run_errors.plan) for run_errors in runs)
+    took = ", ".join(f"{plan} ({times})" if asked else plan for plan, times in plans.most_common())
+    cells = [name, epsilon, f"{asked:,}" if asked else "-", took]
     for kind in ("frequency", "mean"):
         errors = np.array([getattr(run_errors, kind) for run_errors in runs])
         expected, spread = getattr(measured, f"mse_{kind}"), getattr(measured, f"mse_{kind}_se")
@@ -184,23 +212,38 @@ def main() -> None:
     """Measure, print, and with ``--write`` put the table into the docs."""
     parser = argparse.ArgumentParser(prog="python -m bench.end_to_end", description=__doc__)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--data", type=Path, help="a folder with the tables of ratings")
     parser.add_argument("--repeat", type=int, default=10)
     parser.add_argument("--people", type=int, default=20_000)
     parser.add_argument("--epsilon", default="1,4")
-    parser.add_argument("--only", default=",".join(POPULATIONS))
+    parser.add_argument("--only", default="", help="names of populations, all by default")
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    lines = list(HEADER)
+    made: dict[str, str] = {}
+    if given.json and given.json.exists():
+        made = json.loads(given.json.read_text())
+    known = [*POPULATIONS, *(TABLES if given.data else ())]
+    print("\n".join(HEADER))
     with tempfile.TemporaryDirectory(prefix="keyveil-bench-") as place, collector(Path(place)) as url:
-        for name in given.only.split(","):
+        for name in known:
+            if given.only and name not in given.only.split(","):
+                continue
+            if name in POPULATIONS:
+                stated = POPULATIONS[name]()
+                population = Population(stated.schema, stated.people)
+            else:
+                population = most_held(given.data / f"{name}.parquet", TABLES[name], KEYS)
             for epsilon in given.epsilon.split(","):
-                lines.append(row(name, epsilon, given.people, given.repeat, url, Path(place)))
-                print(lines[-1], flush=True)
+                setting = f"{name} {epsilon}"
+                if setting not in made:
+                    asked = (epsilon, given.people, given.repeat)
+                    made[setting] = row(name, population, *asked, url, Path(place))
+                    print(made[setting], flush=True)
+                if given.json:
+                    given.json.write_text(json.dumps(made))
+    names = [f"{name} {epsilon}" for name in known for epsilon in EPSILONS]
     if given.write:
-        page = PAGE.read_text()
-        start, end = "<!-- bench:end_to_end -->", "<!-- /bench -->"
-        before, rest = page.split(start)
-        after = rest.split(end, 1)[1]
-        PAGE.write_text(f"{before}{start}\n\n" + "\n".join(lines) + f"\n\n{end}{after}")
+        write({"end_to_end": [*HEADER, *(made[setting] for setting in names if setting in made)]})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How far single-key channels are from the best possible channel, and what a wrong design costs.
 
 ``python -m bench.limit [--write]`` uses exact linear algebra and convex programs and no random draws.
-With ``--write`` the tables and the picture go to docs/limit.md and docs/limit.png.
+With ``--write`` the tables and the picture go to docs/limit.md and docs/images.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def main() -> None:
     if given.write:
         from keyveil.plot import plot_limit
 
-        plot_limit(panels, [float(e) for e in EPSILONS], PAGE.with_name("limit.png"))
+        plot_limit(panels, [float(e) for e in EPSILONS], PAGE.parent / "images" / "limit.png")
     print(f"({perf_counter() - began:.0f} s)")
 
 

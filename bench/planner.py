@@ -42,6 +42,8 @@ PUBLISHED = {
 }
 """The competitors and their published estimators; of several, the better one counts."""
 OURS = DEFAULT
+MEASURED = tuple(dict.fromkeys((OURS, *(name for names in PUBLISHED.values() for name in names))))
+"""The estimators that are measured, the planner's first."""
 PILOTS = 10
 """The most first rounds at one setting; repetitions are split between them."""
 Settings = dict[str, list[dict[str, object]]]
@@ -151,29 +153,22 @@ def summary(rows: list[ContestRow], name: str, epsilon: float, ours: bool) -> di
         "pckv_over_auto": competitors["pckv_ue"].mse_mean / auto.mse_mean
         if "pckv_ue" in competitors
         else float("nan"),
-        "coverage": (auto.coverage_frequency, auto.coverage_mean),
-        "bounded": (auto.bounded_frequency, auto.bounded_mean),
     }
 
 
 def lines_of(settings: list[dict[str, object]]) -> list[str]:
     lines = [
         "| population | epsilon | auto took | score | nearest | its score | above by (se) "
-        "| KVUE / auto, f | KVUE / auto, m | PCKV-UE / auto, m | coverage f, m "
-        "| lost on f to | lost on m to |",
-        "| --- | --: | --- | --: | --- | --: | --: | --: | --: | --: | --- | --- | --- |",
+        "| KVUE / auto, f | KVUE / auto, m | PCKV-UE / auto, m | lost on f to | lost on m to |",
+        "| --- | --: | --- | --: | --- | --: | --: | --: | --: | --: | --- | --- |",
     ]
     for setting in settings:
-        cover = ", ".join(
-            "-" if c is None else f"{c:.1%}" + (f" ({b:.0%} bounded)" if b < 0.995 else "")
-            for c, b in zip(setting["coverage"], setting["bounded"], strict=True)
-        )
         lines.append(
             f"| {setting['population']} | {setting['epsilon']:g} | {setting['chosen']} "
             f"| {setting['auto']:.3f} | {setting['nearest']} | {setting['its']:.3f} "
             f"| {setting['beyond']:+.1f} "
             f"| {setting['kvue_over_auto_frequency']:.2f} | {setting['kvue_over_auto']:.2f} "
-            f"| {setting['pckv_over_auto']:.2f} | {cover} "
+            f"| {setting['pckv_over_auto']:.2f} "
             f"| {', '.join(setting['above_frequency']) or '-'} "
             f"| {', '.join(setting['above_mean']) or '-'} |"
         )
@@ -214,7 +209,8 @@ def measured(given: argparse.Namespace) -> tuple[Settings, Settings]:
     only = {name for name in given.only.split(",") if name}
     for name, (population, people) in populations(given.data, only).items():
         start = perf_counter()
-        contest = Contest(population, people, given.repeat, Coins.stated("bench planner").under(name))
+        coins = Coins.stated("bench planner").under(name)
+        contest = Contest(population, people, given.repeat, coins, estimators=MEASURED)
         rows = measure(
             contest, [*PUBLISHED, "auto"], epsilons, lenient=True, processes=given.processes
         ).rows

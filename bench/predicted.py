@@ -3,7 +3,7 @@
 ``python -m bench.predicted [--write] [--data DIR] [--json FILE] [--repeat 200] [--only NAMES]`` measures
 all populations of ``bench.planner`` at eight epsilons. ``--json`` keeps populations that were measured
 before, so that they can be measured one after the other. ``--write`` puts the table into the docs.
-``--auto`` measures only the default answers of the planner's choice, told the table, at all settings.
+``bench.predicted_auto`` has the planner's choice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from keyveil.simulate.parallel import measure
 from keyveil.simulate.planner_ways import all_competitors
 from keyveil.simulate.tallies import Population
 
-from .planner import EPSILONS, NAMES, populations, write
+from .planner import EPSILONS, populations, write
 
 FIRST = ("least_squares", "unbiased", "debiased")
 """Names of mechanisms' first estimators."""
@@ -168,39 +168,8 @@ def _named(settings: list[str]) -> str:
     return f" ({'; '.join(settings)})" if settings else ""
 
 
-def auto_rows(name: str, population: Population, people: int, repeat: int) -> list[dict[str, Any]]:
-    """The rows of the planner's choice on one population, with its default answers."""
-    coins = Coins.stated("bench predicted auto").under(name)
-    contest = Contest(population, people, repeat, coins, estimators=(DEFAULT,))
-    rows = measure(contest, ["auto"], EPSILONS, processes=1).rows
-    return [{"population": name, "clear": 1.0, **_without_runs(row.document())} for row in rows]
-
-
 def _without_runs(document: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name != "runs"}
-
-
-def auto_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """Every setting: the plan, whether the planner refuses it, and both ratios."""
-    lines = [
-        "| population | epsilon | plan | planner | predicted / measured, f | m |",
-        "| --- | --: | --- | --- | --: | --: |",
-    ]
-    answered: list[float] = []
-    for row in sorted(rows, key=lambda row: (NAMES.index(row["population"]), row["epsilon"])):
-        pairs = [ratios([row], part)[0][1:] for part in ("frequency", "mean")]
-        cells = " | ".join(f"{ratio:.2f} ± {error:.2f}" for ratio, error in pairs)
-        says = "refuses" if row["refused"] else "can answer"
-        answered += [] if row["refused"] else [ratio for ratio, _ in pairs]
-        lines.append(
-            f"| {row['population']} | {row['epsilon']:g} | {row['chosen']} | {says} | {cells} |"
-        )
-    inside = sum(LOW <= ratio <= HIGH for ratio in answered)
-    first = (
-        f"- If the planner can answer, {inside} of {len(answered)} ratios are within {LOW} to {HIGH}: "
-        f"the smallest is {min(answered):.2f} and the largest {max(answered):.2f}."
-    )
-    return [first, "", *lines]
 
 
 def main() -> None:
@@ -211,7 +180,6 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=200)
     parser.add_argument("--only", default="")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--auto", action="store_true")
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     if given.json and given.json.exists():
@@ -220,24 +188,19 @@ def main() -> None:
     only = {name for name in given.only.split(",") if name}
     for name, (population, people) in populations(given.data, only).items():
         if name not in known:
-            measured = auto_rows if given.auto else rows_of
-            rows += measured(name, population, people, given.repeat)
-        rows = (
-            rows
-            if given.auto
-            else [
-                anew(row, population, people)
-                if row["population"] == name and "was" not in row and off(row)
-                else row
-                for row in rows
-            ]
-        )
+            rows += rows_of(name, population, people, given.repeat)
+        rows = [
+            anew(row, population, people)
+            if row["population"] == name and "was" not in row and off(row)
+            else row
+            for row in rows
+        ]
         if given.json:
             given.json.write_text(json.dumps(rows))
-    lines = auto_lines(rows) if given.auto else [*lines_of(rows), "", *outside(rows)]
+    lines = [*lines_of(rows), "", *outside(rows)]
     print("\n".join(lines))
     if given.write:
-        write({"predicted-auto" if given.auto else "predicted": lines})
+        write({"predicted": lines})
 
 
 if __name__ == "__main__":

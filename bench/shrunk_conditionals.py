@@ -61,8 +61,8 @@ class PairAnswers(NamedTuple):
     pooled: dict[str, np.ndarray]
 
 
-def answers(plan: Plan, tally: Tally) -> PairAnswers:
-    """The default and the pooled answers of all pairs of a plan of pairs, at once.
+def answers(plan: Plan, tally: Tally, with_pooled: bool = True) -> PairAnswers:
+    """The default and, if asked, the pooled answers of all pairs of a plan of pairs, at once.
 
     They are those of ``Conditionals``, which answers one query at a time. Pairs without reports are NaN.
     """
@@ -74,18 +74,7 @@ def answers(plan: Plan, tally: Tally) -> PairAnswers:
         "mean": (pairs.means()[0], *pairs.mean_ends),
     }
     assert isinstance(source, ViewEvidence)
-    laws = {
-        plan.views.keys[int(view)]: law.reshape(3, 3)
-        for group in source.groups
-        for view, law in zip(group.views, nearest_law(group.laws, group.covariance), strict=True)
-    }
-    tables = np.array([laws[k, c] if (k, c) in laws else laws[c, k].T for k, c in pairs.keys.tolist()])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = tables[:, 1, 1:].sum(axis=1), tables[:, 2, 1:].sum(axis=1)
-        pooled = {
-            "frequency": (low + high) / tables[:, :, 1:].sum(axis=(1, 2)),
-            "mean": (high - low) / (low + high),
-        }
+    pooled = pooled_values(plan, source, pairs.keys.tolist()) if with_pooled else {}
     keys = np.array(list(permutations(range(len(plan.schema.keys)), 2)))
     place = {(int(k), int(c)): row for row, (k, c) in enumerate(keys)}
     rows = np.array([place[int(k), int(c)] for k, c in pairs.keys])
@@ -100,6 +89,22 @@ def answers(plan: Plan, tally: Tally) -> PairAnswers:
         {kind: (on_all(value), on_all(low), on_all(high)) for kind, (value, low, high) in best.items()},
         {kind: on_all(part) for kind, part in pooled.items()},
     )
+
+
+def pooled_values(plan: Plan, source: ViewEvidence, pairs: list[list[int]]) -> dict[str, np.ndarray]:
+    """The values of pairs at the nearest proper law of their view."""
+    laws = {
+        plan.views.keys[int(view)]: law.reshape(3, 3)
+        for group in source.groups
+        for view, law in zip(group.views, nearest_law(group.laws, group.covariance), strict=True)
+    }
+    tables = np.array([laws[k, c] if (k, c) in laws else laws[c, k].T for k, c in pairs])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, high = tables[:, 1, 1:].sum(axis=1), tables[:, 2, 1:].sum(axis=1)
+        return {
+            "frequency": (low + high) / tables[:, :, 1:].sum(axis=(1, 2)),
+            "mean": (high - low) / (low + high),
+        }
 
 
 def squared_error(values: np.ndarray, truth: np.ndarray, asked: np.ndarray, kind: str) -> float:

@@ -34,9 +34,13 @@ def populations(data: Path | None) -> Iterator[tuple[str, Population]]:
     draw = np.random.default_rng(3)
     wobble = draw.normal(size=(2, KEYS))
     steep = 0.24 * np.arange(1, KEYS + 1) ** -0.9
-    yield "steep", of_keys(steep, np.clip(0.4 + 0.15 * wobble[0], -0.95, 0.95), uniform_values)
-    flat = np.full(KEYS, 0.03)
-    yield "flat", of_keys(flat, np.clip(-0.3 + 0.3 * wobble[1], -0.95, 0.95), uniform_values)
+    made = {
+        "steep": (steep, np.clip(0.4 + 0.15 * wobble[0], -0.95, 0.95)),
+        "flat": (np.full(KEYS, 0.03), np.clip(-0.3 + 0.3 * wobble[1], -0.95, 0.95)),
+    }
+    for name, (frequency, means) in made.items():
+        stated = of_keys(frequency, means, uniform_values)
+        yield name, Population(stated.schema, stated.people)
     for name, (low, high) in TABLES.items() if data is not None else ():
         read = read_top(str(data / f"{name}.parquet"), "user", "key", "value", (low, high), KEYS)
         schema = Schema.of(read.keys, repr(low), repr(high))

@@ -26,7 +26,7 @@ PEER = HERE.parent / ".venv-bench"
 KEYS, HELD = 100, 10
 OTHERS = ("rr", "privkv", "f2m", "bisample", "harmony", "grr", "kvoh", "rappor")
 
-AIM_PLAIN, AIM_PEER, AIM_TALLY = 4.0, 20.0, 2.0
+AIM_PLAIN, AIM_PEER, AIM_TALLY = 5.0, 100.0, 3.0
 
 
 def run(quick: bool) -> Outcome:

@@ -3,7 +3,8 @@
 Versions agree; wheel and sdist build, the sdist gives the same wheel, and both have what they need and
 nothing else; the wheel installs in empty environments of every Python that is there, and passes
 ``smoke.py`` in each: the core and the command, each with the newest and the oldest versions that the
-package allows. The extra ``all`` is tried in both ways on the first Python that is there.
+package allows. The extra ``all`` is tried in both ways on the first Python that is there. The client for
+web pages is packed and imported from an empty project of Node.
 """
 
 from __future__ import annotations
@@ -100,6 +101,50 @@ def same_wheel(wheel: Path, sdist: Path, folder: Path) -> None:
     assert contents(again) == contents(wheel), "the sdist builds another wheel"
 
 
+CLIENT_FILES = {
+    "package.json",
+    "README.md",
+    "LICENSE",
+    "src/index.js",
+    "src/index.d.ts",
+    "src/consent.js",
+}
+IMPORT_CLIENT = """
+import { Client, PlanError } from "keyveil";
+import { fileStorage } from "keyveil/node";
+import { recordedCells } from "keyveil/testing";
+const storage = fileStorage("ledger.json");
+const fetch = () => Promise.reject(new TypeError("no network"));
+const client = new Client("https://collector.example", { cap: 4, storage, fetch });
+const refused = await client.answer("menu", { Pepsi: 4 }).catch((error) => error);
+if (refused.name !== "ClientError" || !PlanError || !recordedCells) throw refused;
+"""
+
+
+def try_client(folder: Path) -> str:
+    """Pack the client for web pages, install it into an empty project and import it; its file's name."""
+    npm = ["npm", "--silent", "--offline", "--no-audit", "--no-fund"]
+    subprocess.run(
+        [*npm, "pack", "--pack-destination", folder],
+        cwd=ROOT / "clients/js",
+        capture_output=True,
+        check=True,
+    )
+    (packed,) = folder.glob("*.tgz")
+    with tarfile.open(packed) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert names >= CLIENT_FILES, sorted(CLIENT_FILES - names)
+    unwanted = ("node_modules", "test/", "package-lock")
+    assert not [name for name in names if name.startswith(unwanted)], sorted(names)
+    project = folder / "project"
+    project.mkdir()
+    (project / "package.json").write_text('{"private": true, "type": "module"}')
+    subprocess.run([*npm, "install", packed], cwd=project, check=True)
+    (project / "try.js").write_text(IMPORT_CLIENT)
+    subprocess.run(["node", "try.js"], cwd=project, check=True)
+    return packed.name
+
+
 def requirements(wheel: Path, extra: str) -> list[str]:
     """What the wheel requires of other packages, alone or with an extra."""
     with zipfile.ZipFile(wheel) as archive:
@@ -154,6 +199,10 @@ def main() -> None:
         check_contents(wheel, sdist)
         same_wheel(wheel, sdist, folder / "source")
         print(f"{wheel.name} and {sdist.name}: built, complete, and the same from the sdist")
+        if shutil.which("npm"):
+            print(f"{try_client(folder)}: packed, complete, and imported from an empty project")
+        else:
+            print("npm: not on this machine, the client for web pages is not tried")
         tried = 0
         for version in pythons():
             python = interpreter(version)

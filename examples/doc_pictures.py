@@ -1,7 +1,7 @@
 """Pictures of README and docs that are no screenshots: ``python examples/doc_pictures.py [NAME ...]``.
 
 Without a name it draws all of them into docs/images: ``line``, ``odds``, ``gain``, and ``gallery``,
-which runs the code of docs/gallery.md and keeps its pictures. It needs ``keyveil[all]``; ``gain``
+which runs the code of the gallery's pages and keeps its pictures. It needs ``keyveil[all]``; ``gain``
 simulates for about ten minutes of processor time.
 """
 
@@ -36,6 +36,8 @@ STEPS = (
 )
 """Name, example and meaning of each thing on the line, and the step to the next; as in docs/tour.md."""
 EPSILONS = ("0.5", "1", "2", "4")
+GALLERY = {"data-scientist": ("cost", "answers", "matrix"), "privacy-engineer": ("beliefs",)}
+"""The gallery's pages that make pictures, and the names of these."""
 PEOPLE, KEYS, REPETITIONS = 100_000, 100, 40
 
 
@@ -211,19 +213,19 @@ def _finish(panel: Any) -> None:
 
 
 def gallery() -> None:
-    """Run the commands and calls of docs/gallery.md, and keep the pictures that they make."""
-    page = FOLDER.parent / "gallery.md"
-    blocks = re.findall(r"^```(console|python)\n(.*?)^```$", page.read_text(), re.M | re.S)
-    names: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for language, code in blocks:
-            if language == "python":
-                exec(code, names)
-            else:
-                for line in code.splitlines():
-                    assert run(shlex.split(line.removeprefix("$ keyveil "))) == 0, line
-        for name in ("cost", "answers", "matrix", "beliefs"):
-            shutil.copy(f"{name}.png", FOLDER / f"gallery-{name}.png")
+    """Run the commands and calls of the gallery's pages, and keep the pictures that they make."""
+    for reader, pictures in GALLERY.items():
+        page = (FOLDER.parent / f"{reader}.md").read_text()
+        names: dict[str, Any] = {}
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            for language, code in re.findall(r"^```(console|python)\n(.*?)^```$", page, re.M | re.S):
+                if language == "python":
+                    exec(code, names)
+                else:
+                    for line in code.splitlines():
+                        assert run(shlex.split(line.removeprefix("$ keyveil "))) == 0, line
+            for name in pictures:
+                shutil.copy(f"{name}.png", FOLDER / f"gallery-{name}.png")
 
 
 def main() -> None:

@@ -115,9 +115,19 @@ def _module(name: str) -> list[str]:
     return lines
 
 
+def decisions() -> str:
+    """A link to each decision, by its heading."""
+    pages = sorted((DOCS / "decisions").glob("0*.md"))
+    headings = [page.read_text().splitlines()[0].removeprefix("# ") for page in pages]
+    return "\n".join(
+        f"- [{heading}]({page.name})" for heading, page in zip(headings, pages, strict=True)
+    )
+
+
 TABLES = {
     "api.md": ("reference", reference),
     "choose.md": ("choose", errors),
+    "decisions/README.md": ("decisions", decisions),
     "mechanisms.md": ("mechanisms", mechanisms),
 }
 """By page: the name of its table, and what makes it."""

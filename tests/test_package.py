@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 
 import keyveil
 
@@ -64,6 +65,28 @@ def test_all_is_what_can_be_imported():
     assert sorted(keyveil.__all__) == sorted(set(keyveil.__all__))
     for name in keyveil.__all__:
         assert getattr(keyveil, name) is not None
+
+
+def moved_names(changelog):
+    """The names in the right columns of the tables of renames, with those of ``theory`` in full."""
+    rows = [line.split("|")[2] for line in changelog.splitlines() if line.startswith("| ")]
+    return [name for row in rows for name in re.findall(r"`((?:keyveil|theory)\.[\w.]+)", row)]
+
+
+def resolves(name):
+    """Whether a dotted name is a module, or a chain of attributes of one."""
+    try:
+        resolve_name(f"keyveil.{name.removeprefix('keyveil.')}")
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_the_changelog_points_to_names_that_exist():
+    names = moved_names((ROOT.parents[1] / "CHANGELOG.md").read_text())
+    assert len(names) > 40
+    assert [name for name in names if not resolves(name)] == []
+    assert not resolves("keyveil.estimate.nowhere")
 
 
 def test_subjects_are_loaded_when_they_are_asked_for():

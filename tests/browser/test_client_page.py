@@ -366,6 +366,78 @@ def test_a_renamed_or_changed_plan_is_not_answered_twice_or_is_charged(
     assert running_collector.reports(site.collection) == 1
 
 
+CLIENT_OF = """async ([url, name]) => {
+  const { Client } = await import("/src/index.js");
+  window.client = new Client(url, { cap: 4, patience: { settle: 0, spread: 0 } });
+  return window.client.answer(name, { Pepsi: 2 }).then(({ state }) => state, String);
+}"""
+
+
+def test_a_ledger_that_another_tab_deletes_is_a_new_device(watch, site, running_collector):
+    """The first tab goes on without a reload."""
+    context = watch.context()
+    page, other = context.new_page(), context.new_page()
+    for tab in (page, other):
+        tab.goto(f"{site.url}/blank")
+    assert page.evaluate(CLIENT_OF, [running_collector.url, site.collection]) == "counted"
+    other.evaluate(
+        """() => new Promise((resolve, reject) => {
+          const deleting = indexedDB.deleteDatabase("keyveil");
+          deleting.onsuccess = resolve;
+          deleting.onerror = deleting.onblocked = reject;
+        })"""
+    )
+    assert page.evaluate("() => window.client.budget()") == {"cap": "4", "spent": "0", "left": "4"}
+
+
+def test_without_room_nothing_is_drawn_or_sent(watch, site, running_collector):
+    page = watch.context().new_page()
+    page.goto(f"{site.url}/blank")
+    devices = page.context.new_cdp_session(page)
+    devices.send("Storage.overrideQuotaForOrigin", {"origin": site.url, "quotaSize": 1})
+    sent = posts(page)
+    said = page.evaluate(CLIENT_OF, [running_collector.url, site.collection])
+    assert said == "ClientError: this browser cannot keep the ledger"
+    assert sent == []
+    devices.send("Storage.overrideQuotaForOrigin", {"origin": site.url})
+    assert page.evaluate(CLIENT_OF, [running_collector.url, site.collection]) == "counted"
+
+
+def test_a_sandboxed_page_without_storage_says_so(watch, site):
+    """A frame of another site may neither store nor read anything."""
+    page = watch.context().new_page()
+
+    def fulfil(route) -> None:
+        content, kind = site.file("/" + route.request.url.split("/", 3)[3])
+        headers = {
+            "content-security-policy": "sandbox allow-scripts",
+            "access-control-allow-origin": "*",
+        }
+        route.fulfill(body=content, content_type=kind or "text/plain", headers=headers)
+
+    page.route(f"{site.url}/**", fulfil)
+    page.goto(f"{site.url}/blank")
+    said = page.evaluate(
+        """async () => {
+          const { Client } = await import("/src/index.js");
+          return new Client("http://127.0.0.1", { cap: 4 }).budget().catch(String);
+        }"""
+    )
+    assert said == "ClientError: this browser cannot keep the ledger"
+
+
+def test_a_report_that_is_not_counted_is_not_said_to_be_on_its_way(watch, watched_page, site):
+    watch.allow("status of 410")
+    page = watched_page
+    filled_in(page, site, {"Pepsi": 2})
+    refusal = {"status": 410, "json": {"reason": "closed_epoch"}}
+    headers = {"access-control-allow-origin": "*"}
+    page.route("**/reports", lambda route: route.fulfill(**refusal, headers=headers))
+    page.get_by_role("button", name="Send one message").click()
+    expect(page.get_by_role("status")).to_have_text("Sent, but not counted.")
+    assert state_of(page, site) == "dropped"
+
+
 def test_without_a_secure_context_it_says_so(chromium, site):
     """A page over http on a name that is not this machine's; the browser is told its content."""
     context = chromium.new_context()

@@ -196,6 +196,7 @@ def test_the_matrix_and_the_rules_are_the_library_s(page, collector):
     answer = Conditionals(plan, tally).answer("frequency(Hamburger | Fries)").estimate
     words = f"{100 * answer.value:.1f} %; {100 * answer.low:.1f} to {100 * answer.high:.1f} %"
     expect(page.locator("#cell")).to_contain_text(f"frequency(Hamburger | Fries); {words}")
+    expect(area.locator(".picked")).to_have_attribute("x", "182")  # of the second column
     drawing = area.locator("svg").first
     drawing.hover(position={"x": 118 + 2.5 * 64, "y": 96 + 0.5 * 64})  # first row, third column
     answer = Conditionals(plan, tally).answer("frequency(Hamburger | Pepsi)").estimate
@@ -214,6 +215,16 @@ def test_the_matrix_and_the_rules_are_the_library_s(page, collector):
     )
     parts = ("frequency", "reverse", "support")
     assert shares == [rule[part]["value"] for rule in found["rules"] for part in parts]
+    page.get_by_role("button", name="Lift").click()
+    expect(page.locator("th[aria-sort=descending]")).to_have_text("Lift")
+    link = page.url
+    page.goto(f"{collector.url}/#/")
+    expect(page.locator("article")).to_have_count(1)
+    page.goto(link)
+    lifts_shown = page.locator("td[data-kind=lift]")
+    expect(lifts_shown).to_have_count(len(lifts))
+    values = [float(cell.get_attribute("data-value")) for cell in lifts_shown.all()]
+    assert values == sorted(lifts, reverse=True)
     page.goto(f"{collector.url}/#/c/menu/explore?target=Pepi&with=Fries")
     expect(page.get_by_role("alert")).to_contain_text('There is no key "Pepi" in this plan')
     assert len(lifts) > 0
@@ -277,6 +288,8 @@ def test_a_thousand_keys_are_paged_sorted_and_searched(page, collector):
     assert {row["key"] for row in shown_numbers(page)} == {"key 99", *(f"key 99{n}" for n in range(10))}
     for part in ("sort=frequency", "desc=1", "find=KEY+99"):
         assert part in page.url
+    page.goto(f"{collector.url}/#/c/menu/answers?page=x")
+    expect(page.get_by_text("Page 1 of 20")).to_be_visible()
 
 
 def test_names_of_keys_are_text_wherever_they_stand(page, collector, tmp_path):
@@ -353,6 +366,7 @@ def test_an_admin_makes_pauses_and_closes_a_collection(page, collector, tmp_path
     page.get_by_role("button", name="New collection").click()
     page.get_by_label("Name").fill("survey")
     page.get_by_label("Plan").set_input_files(tmp_path / "plan.json")
+    page.get_by_label("Web pages that may send").fill("https://one.test\nhttps://two.test\n")
     page.get_by_role("button", name="Create").click()
     page.get_by_role("link", name="survey").click()
     page.get_by_role("link", name="Manage").click()
@@ -360,6 +374,17 @@ def test_an_admin_makes_pauses_and_closes_a_collection(page, collector, tmp_path
     def state():
         return client.get("/v1/collections/survey").json()["state"]
 
+    def origins():
+        return client.get("/v1/collections/survey/status").json()["terms"]["origins"]
+
+    assert origins() == ["https://one.test", "https://two.test"]
+    expect(page.get_by_label("Web pages that may send")).to_have_value(
+        "https://one.test\nhttps://two.test"
+    )
+    page.get_by_label("Web pages that may send").fill("*")
+    page.get_by_role("button", name="Save origins").click()
+    expect(page.locator("#said")).to_have_text("Saved")
+    assert origins() == ["*"]
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("h1 .badge")).to_have_text("paused")
     assert state() == "paused"

@@ -12,9 +12,12 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from keyveil import People, Plan, Schema, Tally
+from keyveil import Coins, People, Plan, Schema, Tally
+from keyveil.people.tables import read_people
+from keyveil.plan.engines import tally_files
 from keyveil.plan.report_file import writing
 
 SPARE = 64 << 20
@@ -49,10 +52,10 @@ FEW_THREADS = {
 """Threads and compiled loops take memory of their own, whatever the number of people."""
 
 
-def limited(folder, *words, spare=SPARE):
+def limited(folder, *words, spare=SPARE, script=LIMITED):
     """The exit code of a command in a process with limited memory, and its limit in bytes."""
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(spare), *words],
+        [sys.executable, "-c", script, str(spare), *words],
         cwd=folder,
         env={**os.environ, **FEW_THREADS},
         capture_output=True,
@@ -101,6 +104,44 @@ def test_reports_larger_than_memory_are_tallied(folder):
     assert (folder / "wide.kv").stat().st_size > limit
     tally = Tally.load(Plan.load(folder / "wide.json"), folder / "wide_tally.kv")
     assert tally.reports == 200 * 1_200
+
+
+SMALL_SEGMENTS = LIMITED.replace(
+    "try:\n",
+    "import keyveil.plan.engines.table_segments as table_segments\n"
+    "table_segments.SEGMENT_ROWS = 1 << 14\n"
+    "try:\n",
+)
+
+
+def test_a_mixed_table_larger_than_memory_is_privatised_by_all_processes(folder):
+    """Each of them has the limit. The rows of Parquet files are in no order and sorted on disk."""
+    people, long_names = 100_000, "guest " * 100
+    values = np.arange(1 << 13) % 5 + 1.0
+    order = np.random.default_rng(1).permutation(5 * people)
+    kinds = pa.schema({"person": pa.string(), "key": pa.string(), "value": pa.float64()})
+    table = folder / "names.parquet"
+    with pq.ParquetWriter(table, kinds, compression="none", use_dictionary=["key"]) as writer:
+        for first in range(0, len(order), 1 << 13):
+            some = order[first : first + (1 << 13)]
+            names = [f"{long_names}{number}" for number in (some % people).tolist()]
+            held = [str(number) for number in (some // people).tolist()]
+            writer.write_table(pa.table([names, held, values[: len(some)]], schema=kinds))
+    words = ("privatise", "plan.json", "names.parquet", "--coins", "memory", "--processes", "2")
+    words += ("-o", "parts/")
+    code, limit = limited(folder, *words, spare=2 * SPARE, script=SMALL_SEGMENTS)
+    assert code == 0
+    assert table.stat().st_size > limit
+    plan, expected = Plan.load(folder / "plan.json"), Tally(Plan.load(folder / "plan.json"))
+    for everyone in read_people(plan.schema, table):
+        expected.add(plan.privatise(everyone, Coins.stated("memory")))
+    assert tally_files(folder / "parts", plan) == expected
+    assert expected.reports == people
+    reads_all = "__import__('pyarrow.parquet').parquet.read_table(sys.argv[2])"
+    whole = LIMITED.replace("run(sys.argv[2:])", reads_all)
+    assert limited(folder, "names.parquet", spare=2 * SPARE, script=whole)[0] == "out of memory", (
+        "the broken twin"
+    )
 
 
 def test_simulated_people_take_no_memory(folder):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
+import numpy
 import pytest
 import yaml
 
@@ -63,7 +63,7 @@ def test_the_wheel_works_with_its_core_dependencies_alone(archives, tmp_path):
     (site,) = (tmp_path / "bare").glob("lib/python*/site-packages")
     with zipfile.ZipFile(archives[0]) as wheel:
         wheel.extractall(site)
-    ours = Path(sysconfig.get_path("purelib"))
+    ours = Path(numpy.__file__).parents[1]
     for name in (*CORE, *(path.name for path in ours.glob("_cffi_backend*"))):
         if (ours / name).exists():
             (site / name).symlink_to(ours / name)
@@ -74,6 +74,12 @@ def test_the_wheel_works_with_its_core_dependencies_alone(archives, tmp_path):
     place = "import keyveil; print(keyveil.__file__)"
     done = subprocess.run([python, "-I", "-c", place], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(site))
+
+
+def test_the_client_for_web_pages_is_a_package_that_imports(check, tmp_path):
+    assert (
+        check["try_client"](tmp_path) == f"keyveil-{check['versions']()['clients/js/package.json']}.tgz"
+    )
 
 
 @pytest.mark.parametrize(

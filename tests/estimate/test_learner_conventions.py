@@ -194,6 +194,44 @@ def test_cells_of_html_are_escaped():
         html = learned._repr_html_()
         assert "&lt;b&gt;" in html
         assert "<b>" not in html
+    for unfitted in (DecisionTree("<b>"), NaiveBayes("<b>"), ChowLiu(target="<b>")):
+        assert "&lt;b&gt;" in unfitted._repr_html_()
+
+
+def test_learners_name_keys_as_the_schema_was_given_them():
+    schema = Schema.of([1, 2, 3], 1, 5)
+    source = ExactEvidence(Population(schema, People.of_records(schema, [{1: 5, 2: 5}, {3: 1}, {}])))
+    for own, same in zip((DecisionTree(2), NaiveBayes(2), ChowLiu(target=2)), "222", strict=True):
+        named = clone(own).set_params(target=same).fit(source)
+        assert own.fit(source).target == 2
+        assert own.feature_names_in_.tolist() == named.feature_names_in_.tolist() == ["1", "3"]
+        rows = np.array([[5, np.nan], [np.nan, 1]])
+        assert own.predict_proba(rows).tolist() == named.predict_proba(rows).tolist()
+        assert own.predict(pd.DataFrame(rows, columns=[1, 3])).tolist() == [True, False]
+        assert own.plot(Figure().add_subplot()).get_figure() is not None
+        assert own.document() == named.document()
+    assert rules(source, keys=[1, 2]) == rules(source, keys=["1", "2"])
+    assert Cube(source, [1]).cell({1: "held"}) == Cube(source, ["1"]).cell({"1": "held"})
+    for one in (lambda: rules(source, keys="1"), lambda: Cube(source, "1")):
+        with pytest.raises(QueryError, match="give a list of keys, also for one key"):
+            one()
+
+
+def test_a_part_of_the_rules_is_rules(exact):
+    found = rules(exact, given="either")
+    assert len(found) > 1
+    assert isinstance(found[:1], Rules)
+    assert found[:1].to_frame().equals(found.to_frame().head(1))
+    assert found[-1] is list(found)[-1]
+
+
+def test_a_cube_shows_the_numbers_of_people_if_it_knows_them(exact):
+    cube = Cube(exact, ["Hamburger", "Fries"], people=1000).slice(Hamburger="held")
+    headings, rows = cube.headings_and_rows()
+    assert headings == ["Fries", "share", "of these", "people"]
+    shares = {row[0]: row for row in rows}
+    assert shares["high"][2].startswith(f"{cube.share(Fries='high').value:.4f} [")
+    assert shares["high"][3] == f"{cube.count(Fries='high'):,.0f}"
 
 
 def test_pictures_draw_on_the_axes_and_leave_the_backend(exact):

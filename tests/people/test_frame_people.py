@@ -103,9 +103,28 @@ def test_the_index_of_a_wide_frame_is_never_a_key():
         assert records(people, schema) == [{"7": 1, "8.5": 2}, {"7": 5}]
     with pytest.raises(kv.TableError, match=r"did you mean 'user'.*person=None if rows name no one"):
         kv.Schema.from_frame(wide.reset_index(), "usr", wide=True)
+    unnamed = kv.People.from_frame(
+        wide, schema=kv.Schema.of([7, 8.5], 1, 5), person=None, wide=True, everyone=3
+    )
+    assert records(unnamed, schema) == [{"7": 1, "8.5": 2}, {"7": 5}, {}]
     narrow = kv.Schema.of(["7", "8.5"], 1.0, 4.0)
     with pytest.warns(kv.PeopleWarning, match="1 value lies outside the range"):
         kv.People.from_frame(wide, narrow, person="user", wide=True, everyone="frame")
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["a", "a"], "column 'a' is in the frame twice"),
+        ([1, "1"], "column '1' is in the frame twice"),
+        (["a", None], "a column of the frame has no name"),
+        ([1, float("nan")], "a column of the frame has no name"),
+    ],
+)
+def test_a_wide_frame_needs_a_name_for_each_column(labels, words):
+    frame = pd.DataFrame([[1.0, 2.0], [5.0, 4.0]], columns=pd.Index(labels, dtype=object))
+    with pytest.raises(kv.TableError, match=words):
+        kv.Schema.from_frame(frame, None, wide=True)
 
 
 def test_a_wide_frame_may_say_who_holds_a_key_by_true_and_false():
@@ -168,9 +187,14 @@ def test_names_of_keys():
         Drink.TEA: "TEA",
         Word.TEA: "TEA",
         dt.datetime(2024, 5, 1, 12): "2024-05-01T12:00:00",
+        np.datetime64("2024-05-01T12", "ns"): "2024-05-01T12:00:00",
+        np.datetime64("2024-05-02"): "2024-05-02",
+        dt.timedelta(hours=2): "2:00:00",
+        pd.Timedelta(hours=3): "3:00:00",
+        np.timedelta64(4, "h"): "4:00:00",
     }
     assert {key_name(key) for key in known} == set(known.values())
-    nameless = (None, float("nan"), np.float32("nan"), object(), [1])
+    nameless = (None, float("nan"), np.float32("nan"), object(), [1], pd.NaT, np.datetime64("NaT"))
     assert [key_name(key) for key in nameless] == [None] * len(nameless)
 
 
@@ -192,6 +216,7 @@ class Nameless:
         [("a", 1), ("b", 2)],
         [Size.SMALL, Size.LARGE],
         [dt.date(2024, 5, 1), dt.date(2024, 5, 2)],
+        [pd.Timedelta(hours=2), pd.Timedelta(hours=3)],
     ],
     ids=str,
 )

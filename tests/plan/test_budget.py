@@ -61,6 +61,16 @@ def test_a_broken_ledger_answers_nothing(tmp_path, content):
         Budget(tmp_path / "ledger").answer(PLAN, {})
 
 
+def test_its_folder_is_made_for_its_owner_alone(tmp_path):
+    path = tmp_path / "of" / "a person" / "ledger.json"
+    with pytest.raises(BudgetError, match="needs a cap"):
+        Budget(path)
+    assert not path.parent.exists(), "a refusal leaves nothing"
+    Budget(path, cap=1).answer(PLAN, {})
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert Budget(path).spent == PLAN.proven
+
+
 def test_a_cap_is_needed_once_and_stands(tmp_path):
     with pytest.raises(BudgetError, match="needs a cap"):
         Budget(tmp_path / "ledger")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from decimal import Decimal
@@ -9,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from keyveil import Coins, People, Plan, Reports, Schema, Tally
@@ -17,9 +19,10 @@ from keyveil.channel.shapes.symbols import unplane
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.block_source import BlockSource
 from keyveil.foundation.coins import address
-from keyveil.foundation.compiled import compiled, worthwhile
+from keyveil.foundation.compiled import KnownLength, compiled, worthwhile
 from keyveil.foundation.errors import ReportError
 from keyveil.foundation.stream import Stream
+from keyveil.people.tables import read_people
 from keyveil.people.views import Views
 from keyveil.plan.device_side import DeviceSide
 from keyveil.plan.fast_symbols import Planes, Tiles
@@ -413,3 +416,73 @@ def test_loops_are_ready_if_another_room_does_their_work(monkeypatch):
     assert worthwhile(0.0, "bit_planes") is None
     import_module("keyveil.foundation.kernels.plane_tiles")
     assert worthwhile(0.0, "bit_planes") is not None
+
+
+REST = """
+from keyveil.foundation.compiled import KnownLength, worthwhile
+
+def loaded(room, chunks, seconds, tables=None):
+    with KnownLength(tables) as table:
+        for done in range(1, chunks + 1):
+            table.see(10, 10 * done, 10 * chunks)
+            yield worthwhile(seconds, room) is not None
+
+print([*loaded("counting", 10, 0.3)] == [False] * 10)
+print([*loaded("counting", 4, 0.45)] == [True, False, False, False])  # 3 s were done on the table before
+print(next(loaded("bit_columns", 16, 0.3)))
+print(not next(loaded("single_keys", 8, 0.3)))
+print(next(loaded("single_keys", 8, 0.3, tables=1.0)))
+print([worthwhile(3, "held_keys") is not None for _ in range(2)] == [False, True])  # not known
+"""
+
+
+def test_the_rest_of_a_table_decides_and_not_what_was_done(monkeypatch, tmp_path):
+    """Loops that take 4.5 s to compile and load: a table of less plain work never waits for them."""
+    monkeypatch.delenv("KEYVEIL_FAST")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # nothing is compiled yet
+    done = subprocess.run([sys.executable, "-c", REST], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"] * 6
+
+
+def test_a_reader_of_tables_says_how_many_chunks_are_to_come():
+    schema = Schema.of(3)
+    frame = pa.table({"person": range(1000), "key": ["1"] * 1000, "value": [0.0] * 1000})
+
+    def to_come():
+        for _ in read_people(schema, frame, chunk=100):
+            table = KnownLength.at_hand()
+            assert table is not None
+            yield table.to_come
+
+    assert KnownLength.at_hand() is None
+    assert list(to_come()) == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    with KnownLength(tables=2.0):
+        assert list(to_come()) == list(range(29, 19, -1))
+    assert KnownLength.at_hand() is None
+
+
+UNKEPT = """
+import numpy as np
+from keyveil.foundation.compiled import histogram
+print(histogram(np.array([3, 0, 3], np.uint16), 4).tolist())
+from keyveil.foundation.kernels.counting import count
+print(type(count._cache).__name__)
+"""
+
+
+def test_loops_are_compiled_where_no_folder_can_be_written(tmp_path):
+    """A service without a home and with a package that belongs to root; nothing is kept then."""
+    (tmp_path / "file").touch()
+    known = {
+        "NUMBA_CACHE_DIR": str(tmp_path / "file" / "none"),
+        "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator",
+        "KEYVEIL_FAST": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", UNKEPT],
+        env={**os.environ, **known},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["[1, 0, 0, 2]", "NullCache"]

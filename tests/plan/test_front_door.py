@@ -18,6 +18,7 @@ PLAN = kv.Plan.of(kv.Schema.of(["Fries", "Pepsi", "7"], 1, 5), "kvue", 2)
 RECORDS = [{"Fries": 2, "Pepsi": 4.5}, {"Pepsi": 4}, {}] * 500
 COINS = kv.Coins.stated("front door")
 TALLY = PLAN.collect(RECORDS, COINS)
+PAIRS = kv.Plan.of(PLAN.schema, "pairs", 4).collect(RECORDS, COINS)
 
 
 def test_tallies_add_up():
@@ -48,6 +49,7 @@ def test_a_list_with_an_impossible_report_is_refused_whole():
 def test_the_front_door_answers_as_the_functions_do():
     assert TALLY.estimate() == kv.estimate(PLAN, TALLY)
     raw = TALLY.estimate("least_squares", level=0.8, after=["clip"])
+    assert raw == TALLY.estimate("least_squares", level=0.8, after="clip")
     assert raw == kv.estimate(PLAN, TALLY, "least_squares", 0.8, ["clip"])
     pairs = kv.Plan.of(PLAN.schema, "pairs", 4).collect(RECORDS, COINS)
     direct = kv.Conditionals(pairs.plan, pairs)
@@ -69,6 +71,11 @@ def test_the_front_door_answers_as_the_functions_do():
 def test_keys_are_found_by_their_name():
     answers = TALLY.estimate()
     assert answers[7] is answers["7"] is answers[np.int64(7)]
+    assert 7 in answers
+    assert "Pepsi" in answers
+    assert answers["Pepsi"] in answers
+    assert "Pespi" not in answers
+    assert None not in answers
     for ask in (
         lambda: answers["pepsi"],
         lambda: TALLY.query("mean(Pespi)"),
@@ -98,6 +105,20 @@ def test_keys_are_found_by_their_name():
             'in Python Plan.choose.*"conditional"',
         ),
         (lambda: TALLY.cube("Fries"), kv.QueryError, "give a list of keys"),
+        (
+            lambda: kv.Query.of("mean", "Pepsi", "Fries"),
+            kv.QueryError,
+            "lists of keys, also for one key",
+        ),
+        (lambda: PAIRS.cube(["Fries"], people=-1), kv.QueryError, "people is the number of all people"),
+        (lambda: PAIRS.rules(conditions=1.5), kv.QueryError, "conditions is a whole number"),
+        (lambda: PAIRS.rules(min_lift="1"), kv.QueryError, "min_lift is a finite number above 0"),
+        (
+            lambda: PAIRS.rules(false_discovery="1"),
+            kv.QueryError,
+            "false_discovery lies between 0 and 1",
+        ),
+        (lambda: PAIRS.tree("7", min_share="0"), kv.QueryError, "min_share is from 0 to below 0.5"),
         (lambda: TALLY.estimate(level="0.9"), kv.PlanError, "a level lies between 0 and 1"),
         (lambda: kv.estimate(TALLY, PLAN), kv.PlanError, "a plan and a tally of it"),
         (lambda: TALLY.estimate()[1:], kv.UnknownKeyError, "answers are found by key"),
@@ -139,6 +160,14 @@ def test_an_estimate_is_a_number_with_an_interval():
     assert str(kv.Estimate(nan, nan, nan, nan, 0)) == "unknown"
 
 
+def test_an_answer_to_a_query_is_a_number_with_an_interval():
+    answer = PAIRS.query("frequency(Pepsi)")
+    assert answer.value == float(answer) == answer.estimate.value
+    assert answer.interval == answer.estimate.interval
+    assert f"{answer:.1%}" == f"{answer.estimate:.1%}"
+    assert f"{answer}" == str(answer)
+
+
 def test_a_table_escapes_what_it_shows():
     table = ResultTable(("key", "value"), (("<b>", "1.5"), ("long & name", "[1, 2]")), "a < b")
     html = table._repr_html_()
@@ -165,6 +194,28 @@ def test_several_queries_may_be_a_list():
     queries = [f"{kind}({PLAN.schema.keys[0]})" for kind in ("frequency", "mean")]
     assert list(TALLY.query(queries)) == list(TALLY.query(*queries))
     assert len(TALLY.query(queries[:1])) == 1
+    for others in (np.array(queries), pd.Series(queries), (query for query in queries)):
+        assert list(TALLY.query(others)) == list(TALLY.query(queries))
+    assert len(TALLY.query([]).to_frame()) == len(TALLY.query([]).table().rows) == 0
+
+
+def test_a_query_names_keys_as_the_schema_was_given_them():
+    asked = kv.Query.of("frequency", np.int64(7), ["Fries"], [("a", 1)])
+    assert asked == kv.Query.parse("""frequency(7 | Fries, !"('a', 1)")""")
+    assert PAIRS.query(kv.Query("lift", 7, (("Pepsi", True),))) == PAIRS.query("lift(7 | Pepsi)")
+
+
+def test_everything_becomes_a_frame_of_the_library_that_came_in():
+    frame = pl.DataFrame({"person": [1, 1, 2], "key": ["a", "b", "a"], "value": [1.0, 2.0, 5.0]})
+    schema = kv.Schema.from_frame(frame)
+    tally = kv.Plan.of(schema, "pairs", 4).collect(frame, everyone=100)
+    answers = tally.estimate()
+    shown = [tally.plan, tally, answers, answers["a"], next(iter(answers)), tally.conditionals()]
+    shown += [tally.query("lift(a | b)"), tally.conditionals().matrix(), kv.Plan.advise(schema, 4, 1e5)]
+    shown += [tally.rules(), tally.rules()[:1], tally.tree("a"), tally.bayes("a"), tally.chow_liu()]
+    shown += [tally.cube(["a"]), tally.cube(["a", "b"]).slice(a="held"), (tally + tally).estimate()]
+    for result in shown:
+        assert isinstance(result.to_frame(), pl.DataFrame), type(result)
 
 
 def test_completion_sees_what_is_loaded_later():
@@ -202,6 +253,38 @@ def test_pictures_stay_within_what_is_possible_and_leave_the_backend():
     assert pairs.plot(kind="mean").images[0].get_clim() == (1, 5)
     assert matplotlib.get_backend() == "svg"
     pyplot.close("all")
+
+
+def test_a_picture_on_given_axes_is_named_after_what_it_shows():
+    from matplotlib.figure import Figure
+
+    panel = TALLY.estimate().plot(Figure().add_subplot())
+    assert panel.get_title("left").startswith("How many people have each key\n")
+    assert TALLY.estimate()["Pepsi"].plot(Figure().add_subplot()).get_title("left") == "Pepsi"
+    answer = PAIRS.query("frequency(7 | Fries, Pepsi)")
+    assert answer.how == "range"
+    panel = answer.plot(Figure().add_subplot())
+    guess = next(line for line in panel.lines if line.get_marker() == "d")
+    assert guess.get_xdata().tolist() == [answer.guess]
+
+
+def test_dollar_signs_in_names_are_drawn_as_they_are(tmp_path):
+    from matplotlib.figure import Figure
+
+    names = ["$5 \\frac{ off", "from $1 to $2", "costs $"]
+    schema = kv.Schema.of(names, 1, 5)
+    records = [{names[0]: 4, names[1]: 5}, {names[2]: 1}, {}] * 500
+    tally = kv.Plan.of(schema, "pairs", 6).collect(records, COINS)
+    answers, quoted = tally.estimate(), f'frequency("{names[1]}")'
+    shown = [answers, answers[names[1]], tally.conditionals(), tally.query(quoted), tally.rules()]
+    shown += [tally.tree(names[0]), tally.bayes(names[0]), tally.chow_liu(), tally.cube(names[:2])]
+    for number, result in enumerate(shown):
+        figure = Figure()
+        ax = result.plot(figure.add_subplot())
+        figure.savefig(tmp_path / f"{number}.svg")  # a formula that cannot be read would raise
+        words = [*ax.get_xticklabels(), *ax.get_yticklabels(), *ax.texts, ax.xaxis.label, ax.yaxis.label]
+        for text in [*words, ax.title, ax._left_title]:
+            assert not text._preprocess_math(text.get_text())[1], text.get_text()
 
 
 LONG_NAMES = [f"A rather long name of a key, number {number} of many" for number in range(3)]

@@ -323,6 +323,7 @@ def rows(crowd, few_draws):
 
 @pytest.mark.sampled
 def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows):
+    made = contest(crowd)
     for row in rows:
         if row.mechanism == "kvue":
             assert (row.pilot, row.choices) == (None, None)
@@ -332,7 +333,17 @@ def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows):
         assert sum(row.choices.values()) == row.repetitions == len(row.runs["mean"]) == RUNS
         assert row.chosen == max(row.choices, key=lambda name: row.choices[name])
         assert row.true_epsilon <= row.epsilon
-        assert (row.n, row.predicted_mean) == (100_000, None)
+        assert row.n == 100_000
+        forecasts = [
+            made.questions.predicted(
+                made.plan(name, f"{row.epsilon:g}"), 100_000 - asked, (row.estimator,)
+            )
+            for name in row.choices
+        ]
+        for statistic in ("frequency", "mean"):
+            each = [forecast[row.estimator][statistic] for forecast in forecasts]
+            average = np.average(each, weights=list(row.choices.values()))
+            assert getattr(row, f"predicted_{statistic}") == pytest.approx(average)
     document = rows[-1].document()
     assert document["choices"] == dict(rows[-1].choices)
     best = next(r for r in rows if r.mechanism == "auto" and r.epsilon == 3)

@@ -167,7 +167,8 @@ class Postgres:
     close their end at once, so that none of them that lives on keeps the server.
     """
 
-    def __init__(self, binaries: Path) -> None:
+    def __init__(self, binaries: Path, primary: Postgres | None = None) -> None:
+        """A new server; or a standby that follows another, until it is promoted."""
         self.folder = Path(tempfile.mkdtemp(prefix="kv-pg-"))
         self._binaries = binaries
         self._user = "postgres" if os.geteuid() == 0 else None
@@ -182,7 +183,11 @@ class Postgres:
         )
         assert self._life.stdin is not None
         os.register_at_fork(after_in_child=self._life.stdin.close)
-        self._run("initdb", "-D", str(self.folder / "data"), "-U", "keyveil", "-A", "trust", "--no-sync")
+        words = ["-D", str(self.folder / "data"), "-U", "keyveil", "--no-sync"]
+        if primary is None:
+            self._run("initdb", *words, "-A", "trust")
+        else:
+            self._run("pg_basebackup", *words, "-h", str(primary.folder), "-R", "-c", "fast")
         self._number = 0
         self._start()
 
@@ -230,6 +235,10 @@ class Postgres:
         self.ask(f"alter system set default_transaction_read_only = {'on' if read_only else 'off'}")
         self.ask("select pg_reload_conf()")
 
+    def promote(self) -> None:
+        """Let a standby take over."""
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "promote")
+
     def down(self) -> None:
         """End the server at once, as a crash does."""
         self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
@@ -241,5 +250,8 @@ class Postgres:
 
     def stop(self) -> None:
         assert self._life.stdin is not None
+        if not (self.folder / "data" / "postmaster.pid").exists():  # it is down: nothing to wait for
+            self._life.kill()
+            shutil.rmtree(self.folder)
         self._life.stdin.close()
         self._life.wait(60)

@@ -17,6 +17,7 @@ import time
 import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import psycopg
@@ -31,6 +32,7 @@ from process import Process, keyveil
 from keyveil import Client, KeyveilError, Plan, Schema
 from keyveil.service.client.client_core import ClientError
 from keyveil.service.collector.process.supervisor import Supervisor
+from keyveil.service.collector.store import StoreUnready
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TOOLS = Path(sys.executable).parent
@@ -293,22 +295,43 @@ def test_a_device_trusts_an_authority_of_its_own_only_when_told(proxy, tmp_path)
 # -- what operators watch ---------------------------------------------------------------------------
 
 
-def test_every_metric_of_rules_and_dashboard_exists(file_desk):
-    """The names are compared with a collector that has counted, refused and answered something."""
+PROMISED = (
+    *("requests_total", "request_seconds", "queue_requests", "queue_reports", "oldest_waiting_seconds"),
+    *("commit_seconds", "store_errors_total", "reconnects_total", "lock_wait_seconds", "epochs"),
+    *("clock_offset_seconds", "store_bytes", "disk_free_bytes", "collectors", "build_info"),
+)
+"""What operators expect to find."""
+
+
+def test_every_metric_and_label_of_rules_and_dashboard_exists(file_desk, monkeypatch):
+    """They are compared with a collector that has counted, refused, failed and answered something."""
     file_desk.create()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            file_desk.store, "append", Mock(side_effect=StoreUnready("the disk is full", "full"))
+        )
+        assert file_desk.send(fresh(3)).status_code == 503
     file_desk.send(fresh(3))
     file_desk.send([{"id": "0" * 32, "cells": [0, 0]}])
     file_desk.get("/v1/collections/menu/estimates")
     text = file_desk.get("/metrics").text
-    known = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
-    known |= {f"{name}_bucket" for name in known}
+    assert 'keyveil_commit_seconds_bucket{le="30.0"}' in text
+    labels = {line.split()[2]: set() for line in text.splitlines() if line.startswith("# TYPE")}
+    assert {f"keyveil_{name}" for name in PROMISED} | {"process_cpu_seconds_total"} <= set(labels)
+    for name, inside in re.findall(r"^(\w+)\{(.*)\} ", text, re.MULTILINE):
+        labels.setdefault(name, set()).update(re.findall(r'(\w+)="', inside))
     rules = yaml.safe_load((DEPLOY / "prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
     board = json.loads((DEPLOY / "grafana/keyveil.json").read_text())
     queries = [rule["expr"] for rule in rules]
     queries += [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     named = set(re.findall(r"\b(?:keyveil|process)_[a-z_]+", " ".join(queries)))
     assert len(named) > 20
-    assert not named - known
+    assert not named - set(labels)
+    for query in queries:
+        used = set(re.findall(r"(\w+)=", re.sub(r'"[^"]*"', "", query)))
+        used |= set(re.findall(r"\w+", " ".join(re.findall(r"by \((.*?)\)", query))))
+        for name in re.findall(r"\b(?:keyveil|process)_[a-z_]+", query):
+            assert used - {"job", "instance"} <= labels[name], query
 
 
 def test_the_runbook_explains_every_alert():

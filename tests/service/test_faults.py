@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from desk import Postgres, postgres_binaries
 from faults import LONG
 from faults.fleet import QUICK, Fleet, Wire, pooler, prepared, until
 from faults.kill import Server
@@ -106,6 +107,7 @@ def come_and_go(fleet, begin, end, why, kind):
         assert fleet.get(number, "/health").status_code == 200, "a restart would not help"
     status, body = fleet.send(0)
     assert (status, body["reason"], body["retry"]) == (503, "storage", True)
+    assert int(fleet.retry_after) > 0
     end()
     until(fleet.flows, BACK)
     for number in (0, 1):
@@ -137,6 +139,39 @@ def test_a_database_that_fails_over(postgres, fleet):
         faulty(fleet, postgres.down, postgres.up, {"the store cannot take reports"}, "connect")
     finally:
         postgres.up()
+
+
+def test_a_standby_that_takes_over(fleets, tmp_path, monkeypatch):
+    """Replication is synchronous, so what was acknowledged is there; until then it can only be read."""
+    monkeypatch.setattr(PostgresStore, "segments_folder", tmp_path / "segments")
+    binaries = postgres_binaries()
+    servers = [Postgres(binaries)]
+    try:
+        store = store_at(servers[0].database())
+        store.migrate_alone()
+        store.close()
+        prepared(store._address)
+        servers.append(Postgres(binaries, servers[0]))
+        primary, standby = servers
+        primary.ask("alter system set synchronous_standby_names = '*'")
+        primary.ask("select pg_reload_conf()")
+        until(lambda: primary.ask("select sync_state from pg_stat_replication") == [("sync",)], 20)
+        wire = Wire(store._address)
+        fleet = fleets(wire.address, tmp_path)
+        fleet.load()
+        until(lambda: all(len(client.known.counted) > 20 for client in fleet.clients), 20)
+        primary.down()
+        wire.lead_to(str(standby.folder))
+        for number in (0, 1):
+            until(lambda n=number: fleet.metric(n, 'store_errors_total{kind="25006"}') > 0, TOLD)
+            until(lambda n=number: fleet.metric(n, "ready") == 0, TOLD)
+        standby.promote()
+        until(fleet.flows, BACK)
+        fleet.end()
+        wire.close()
+    finally:
+        for server in servers:
+            server.stop()
 
 
 def test_a_database_that_hangs(fleet):

@@ -1,6 +1,7 @@
 /** A ledger in a file, for Node. Several processes may share it: a lock makes them act as one device. */
 import {
   closeSync,
+  fstatSync,
   fsyncSync,
   openSync,
   readFileSync,
@@ -31,11 +32,12 @@ export function fileStorage(path) {
     read: async () => read(),
     async update(change) {
       const lock = await locked(`${path}.lock`);
+      const holds = () => isSame(lock, `${path}.lock`);
       try {
-        writeWhole(path, JSON.stringify(change(read())));
+        writeWhole(path, JSON.stringify(change(read())), holds);
       } finally {
+        if (holds()) unlinkSync(`${path}.lock`);
         closeSync(lock);
-        unlinkSync(`${path}.lock`);
       }
     },
   };
@@ -54,20 +56,47 @@ async function locked(path) {
   throw new ClientError("another process holds the ledger; nothing was changed");
 }
 
+/**
+ * Remove the lock of a process that has ended. One process at a time may do so: if two looked at the same
+ * lock, the second would remove the lock that the first has taken.
+ */
 function removeStale(path) {
+  const isStale = () => Date.now() - statSync(path).mtimeMs > STALE;
+  const right = `${path}.old`;
   try {
-    if (Date.now() - statSync(path).mtimeMs > STALE) unlinkSync(path);
+    if (!isStale()) return;
+    closeSync(openSync(right, "wx", 0o600));
+  } catch {
+    return; // it is gone already, or another process removes it
+  }
+  try {
+    if (isStale()) unlinkSync(path);
   } catch {
     // it is gone already
+  } finally {
+    unlinkSync(right);
   }
 }
 
-/** Replace a file as a whole, durably, readable by its owner alone. */
-function writeWhole(path, text) {
-  const fresh = `${path}.new`;
+/** Whether an open file is still the one at a path. */
+function isSame(file, path) {
+  try {
+    return fstatSync(file).ino === statSync(path).ino;
+  } catch {
+    return false;
+  }
+}
+
+/** Replace a file as a whole, durably, readable by its owner alone; not if the lock was lost meanwhile. */
+function writeWhole(path, text, holds) {
+  const fresh = `${path}.${process.pid}.new`;
   const file = openSync(fresh, "w", 0o600);
   writeSync(file, text);
   fsyncSync(file);
   closeSync(file);
+  if (!holds()) {
+    unlinkSync(fresh);
+    throw new ClientError("this process lost the ledger's lock; nothing was changed");
+  }
   renameSync(fresh, path);
 }

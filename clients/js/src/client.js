@@ -1,6 +1,6 @@
 /** The client: a device that answers each collection once and sends its report until it is counted. */
 import { checkEpoch, EPOCHS, MOST_EPOCH } from "./epochs.js";
-import { ClientError, PlanError } from "./errors.js";
+import { PlanError, refuse } from "./errors.js";
 import {
   addAnswer,
   answerIn,
@@ -19,10 +19,6 @@ import { indexedDBStorage } from "./storage.js";
 import { ask, bodyOf, checkedURL, isTemporary, judge, LONGEST } from "./transport.js";
 
 const UNREACHABLE = "the collector cannot be reached now; nothing was sent";
-
-function refuse(message) {
-  throw new ClientError(message);
-}
 
 /** One device and one collector. */
 export class Client {
@@ -61,9 +57,8 @@ export class Client {
     for (const name in others) refuse(`the client has no option '${name}'`);
     this.#url = checkedURL(url);
     if (!isWhole(allowEpoch, 1, Infinity)) refuse("allowEpoch must be whole seconds, like 3600");
-    if (cap !== undefined) checkedLimit(cap, "cap");
-    this.#cap = cap;
-    this.#allow = allow === undefined ? allow : checkedLimit(allow, "allow");
+    this.#cap = checkedLimit(cap, "cap");
+    this.#allow = checkedLimit(allow, "allow");
     this.#allowEpoch = allowEpoch;
     this.#mostWaiting = mostWaiting;
     this.#fetch = fetch;
@@ -149,10 +144,14 @@ export class Client {
       const ledger = await this.#ledger();
       const answer = answerIn(ledger, hash, collection);
       if (plan && !answer) this.#checkCost(ledger, plan, collection);
-      const budget = budgetOf(ledger);
-      return answer
-        ? { collection, hash, plan: null, budget, answered: outcomeOf(answer) }
-        : { collection, hash, plan, budget, answered: null, seconds: epoch.seconds };
+      return {
+        collection,
+        hash,
+        plan: answer ? null : plan,
+        budget: budgetOf(ledger),
+        answered: answer ? outcomeOf(answer) : null,
+        seconds: epoch.seconds,
+      };
     };
     const before = await offered(null);
     if (before.answered) return before;
@@ -197,7 +196,10 @@ export class Client {
       this.#pending.set(hash, answerTo(await this.#ledger(), hash));
       await pause(this.#patience.hold(this.#clock() - begun, jitter));
     }
-    const outcome = await this.#send(hash, plan);
+    const outcome = await this.#send(hash, plan).catch((error) => {
+      if (drawn) return outcomeOf(this.#pending.get(hash)); // it is stored, and may have been sent
+      throw error;
+    });
     this.#wakeLater();
     return { ...outcome, drawn };
   }
@@ -205,10 +207,8 @@ export class Client {
   /** Send the waiting reports of this collector whose time has come; with `refused`, also those refused. */
   async flush({ refused } = {}) {
     const outcomes = [];
-    for (const answer of (await this.#ledger()).answers) {
-      if (isWaiting(answer, refused) && answer.collection.startsWith(this.#place("")))
-        outcomes.push(await this.#send(answer.plan, false, refused));
-    }
+    for (const { plan } of await this.#waiting(refused))
+      outcomes.push(await this.#send(plan, false, refused));
     return outcomes;
   }
 
@@ -229,6 +229,13 @@ export class Client {
 
   async #ledger() {
     return openLedger(await this.#storage.read(), this.#cap);
+  }
+
+  /** The answers to this collector that wait; with `refused`, also those refused. */
+  async #waiting(refused) {
+    const { answers } = await this.#ledger();
+    const own = this.#place("");
+    return answers.filter((answer) => isWaiting(answer, refused) && answer.collection.startsWith(own));
   }
 
   async #change(act) {
@@ -315,9 +322,7 @@ export class Client {
     if (!this.#listeners) return;
     clearTimeout(this.#timer);
     try {
-      const times = (await this.answers()).map((answer) =>
-        isWaiting(answer) ? answer.after : Infinity,
-      );
+      const times = (await this.#waiting()).map(({ after }) => after);
       const next = min(...times) - this.#clock();
       if (next < Infinity) this.#timer = setTimeout(() => this.#wake(), 1000 * min(max(next, 1), 3600));
     } catch {

@@ -5,6 +5,7 @@
  * agrees, the element answers the collection under the plan that it has shown. It fires
  * `keyveil-answer` (detail: the outcome), `keyveil-decline` and `keyveil-error` (detail: the error).
  */
+import { isWaiting } from "./ledger.js";
 import { mostCertain, oddsFactor, possibleReports } from "./preview.js";
 
 export { mostCertain, oddsFactor, possibleReports };
@@ -28,7 +29,7 @@ export const STRINGS = {
   codeNote: "Any answers can lead to any code; some only do so more often.",
   odds: "What it gives away",
   oddsText:
-    "Any other answers lead to the same message, too, at most {factor} times less often. Someone who guesses 50:50 about you can become at most {percent} sure.",
+    "Any other answers could lead to the same message, at most {factor} times less often. Someone who guesses 50:50 about you can become at most {percent} sure.",
   budget: "Your privacy budget",
   budgetText:
     "All your answers on this site may cost {cap} together. This one costs {cost}, of {left} left before it.",
@@ -37,6 +38,7 @@ export const STRINGS = {
   sending: "Sending …",
   counted: "Sent and counted. Thank you.",
   waiting: "Your message is stored and will be sent when there is a connection.",
+  dropped: "Sent, but not counted.",
   answered: "You have answered this already. Nothing more is sent.",
   declined: "Nothing was sent.",
   failed: "Nothing was sent: {reason}.",
@@ -241,7 +243,9 @@ function notice(host) {
       end("sending");
       try {
         const outcome = await facts.client.accept(offer, facts.record);
-        end(!outcome.drawn ? "answered" : outcome.counted ? "counted" : "waiting");
+        const { drawn, counted } = outcome;
+        const then = counted ? "counted" : isWaiting(outcome) ? "waiting" : "dropped";
+        end(drawn ? then : "answered");
         tell("answer", outcome);
       } catch (error) {
         fail(error);

@@ -1,5 +1,5 @@
 /** The epoch of a report: its number comes from the device's own clock. */
-import { ClientError } from "./errors.js";
+import { refuse } from "./errors.js";
 import { floor } from "./slices.js";
 
 /**
@@ -12,10 +12,10 @@ export const MOST_EPOCH = 2 ** 32 - 1;
 /** Refuse epochs whose length or number could tell a device from another. */
 export function checkEpoch({ seconds, now }, allowEpoch, time) {
   if (seconds !== allowEpoch && !(EPOCHS.includes(seconds) && seconds > allowEpoch)) {
-    throw new ClientError(`epochs of ${seconds} seconds could tell devices apart; nothing was sent`);
+    refuse(`epochs of ${seconds} seconds could tell devices apart; nothing was sent`);
   }
   const own = floor(time / seconds);
   if (own < 0 || own > MOST_EPOCH || Math.abs(own - now) > 1) {
-    throw new ClientError("the collector's clock is not this device's; nothing was sent");
+    refuse("the collector's clock is not this device's; nothing was sent");
   }
 }

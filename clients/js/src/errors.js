@@ -14,3 +14,8 @@ export const PlanError = named("PlanError", KeyveilError);
 export const BudgetError = named("BudgetError", KeyveilError);
 /** The collector cannot be reached or trusted, or accepts no answers now. Nothing was sent. */
 export const ClientError = named("ClientError", KeyveilError);
+
+/** Refuse to answer or to send. */
+export function refuse(message) {
+  throw new ClientError(message);
+}

@@ -73,7 +73,7 @@ export interface Offer {
   readonly budget: Budget;
   readonly answered: Outcome | null;
   /** Length of an epoch in seconds. */
-  readonly seconds?: number;
+  readonly seconds: number;
 }
 
 /** When a report is sent and sent again; all times in seconds. */

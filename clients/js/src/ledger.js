@@ -21,19 +21,15 @@ function refuse(message) {
 export const isWaiting = ({ state }, refused) =>
   ["waiting", "held", refused && "refused"].includes(state);
 
-/** A bound on a sum of epsilons, in units: a number above zero, or its decimal text. */
+/** A bound on a sum of epsilons, in units, from a number above zero or its decimal text; or undefined. */
 export function checkedLimit(limit, name) {
-  const count = units(
-    String(limit)
-      .replace(/(\.\d*?)0+$/, "$1")
-      .replace(/\.$/, ""),
-  );
+  if (limit === undefined) return limit;
+  const count = units(String(limit).replace(/\.0*$|(\.\d*?)0+$/, "$1"));
   return count > 0n ? count : refuse(`${name} must be a number above zero`);
 }
 
-/** The stored ledger, or a new one with this cap; refuses a damaged one and another cap. */
-export function openLedger(document, cap) {
-  const limit = cap === undefined ? cap : checkedLimit(cap, "cap");
+/** The stored ledger, or a new one with this cap in units; refuses a damaged one and another cap. */
+export function openLedger(document, limit) {
   if (document === null) {
     if (!limit) refuse("a new ledger needs a cap");
     return { format: FORMAT, cap: decimalText(limit), answers: [] };

@@ -31,6 +31,6 @@ function described({ parts }, cells) {
     if (!digit) return null;
     return levels > 1 ? low + ((digit - 1) / (levels - 1)) * (high - low) : true;
   };
-  const says = told ? [...places].reverse().map(said).reverse() : null;
+  const says = told ? places.toReversed().map(said).reverse() : null;
   return { keys: places.map((place) => keys[place]), says, cells };
 }

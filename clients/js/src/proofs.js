@@ -17,15 +17,17 @@ export const worstOf = (ratios) =>
 
 const ratio = (top, bottom) => [BigInt(top), BigInt(bottom)];
 
+/** The largest and the smallest weight of a column; there may be too many rows for an argument list. */
+const extremes = (rows, column) =>
+  rows.reduce(([most, least], row) => [max(most, row[column]), min(least, row[column])], [0, WORD]);
+
 /** The worst ratio of each shape, from its members in the order of `channels.js` and what was read. */
 const RATIOS = {
   table: (rows) =>
     worstOf([
       ratio(1, 1),
       ...rows[0].map((_, output) => {
-        const column = rows.map((row) => row[output]);
-        const most = max(...column);
-        const least = min(...column);
+        const [most, least] = extremes(rows, output);
         if (most && !least) refuse("a channel that no epsilon covers");
         return most ? ratio(most, least) : ratio(1, 1);
       }),
@@ -34,10 +36,7 @@ const RATIOS = {
   symmetric: (states, keep, lie, { rest }) => ratio(max(keep, lie + (rest > 0)), lie),
 
   symbols: (positions, silent, [back, ...own]) => {
-    const columns = back.map((weight, symbol) => {
-      const column = own.map((law) => law[symbol]);
-      return [weight, max(...column), min(...column)];
-    });
+    const columns = back.map((weight, symbol) => [weight, ...extremes(own, symbol)]);
     const up = worstOf(columns.map(([weight, most]) => ratio(most, weight)));
     const down = worstOf(columns.map(([weight, , least]) => ratio(weight, least)));
     return worstOf([

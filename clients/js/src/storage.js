@@ -5,7 +5,7 @@
  * - `update(change)`: reads the document, passes it to `change`, and stores what `change` returns, all in
  *   one transaction. It resolves when that is durable. If `change` throws, nothing is stored.
  */
-import { ClientError } from "./errors.js";
+import { refuse } from "./errors.js";
 
 const STORE = "ledger";
 
@@ -18,37 +18,42 @@ export function indexedDBStorage() {
       request.onupgradeneeded = () => request.result.createObjectStore(STORE);
       request.onsuccess = () => {
         const { result } = request;
-        result.onversionchange = () => result.close();
-        result.onclose = () => (opened = null);
+        // another tab deletes the site's data, or the browser does: open it anew next time
+        result.onversionchange = result.onclose = () => {
+          result.close();
+          opened = null;
+        };
         resolve(result);
       };
-      request.onerror = () => {
-        opened = null;
-        reject(new ClientError("this browser keeps no data for this page"));
-      };
+      request.onerror = reject;
     }));
 
   const transact = async (mode, change) => {
-    const database = await open();
-    return new Promise((resolve, reject) => {
-      const transaction = database.transaction(STORE, mode, { durability: "strict" });
-      const store = transaction.objectStore(STORE);
-      const request = store.get(STORE);
-      let document;
-      let failure;
-      request.onsuccess = () => {
-        try {
-          document = change(request.result ?? null);
-          if (mode === "readwrite") store.put(document, STORE);
-        } catch (error) {
-          failure = error;
-          transaction.abort();
-        }
-      };
-      transaction.oncomplete = () => resolve(document);
-      transaction.onabort = () =>
-        reject(failure ?? new ClientError("this browser could not store the ledger"));
-    });
+    let failure;
+    try {
+      const database = await open();
+      return await new Promise((resolve, reject) => {
+        const transaction = database.transaction(STORE, mode, { durability: "strict" });
+        const store = transaction.objectStore(STORE);
+        const request = store.get(STORE);
+        let document;
+        request.onsuccess = () => {
+          try {
+            document = change(request.result ?? null);
+            if (mode === "readwrite") store.put(document, STORE);
+          } catch (error) {
+            failure = error;
+            transaction.abort();
+          }
+        };
+        transaction.oncomplete = () => resolve(document);
+        transaction.onabort = reject;
+      });
+    } catch {
+      if (failure) throw failure;
+      opened = null;
+      return refuse("this browser cannot keep the ledger");
+    }
   };
 
   return {

@@ -1,5 +1,5 @@
 /** Requests to a collector, and what its answers mean. */
-import { ClientError } from "./errors.js";
+import { refuse } from "./errors.js";
 import { isList, isText, max, min } from "./slices.js";
 
 /** Reasons after which a report is dropped: it may have been counted, or never will be. */
@@ -28,9 +28,9 @@ export function checkedURL(given) {
   }
   const { protocol, hostname, href } = url ?? {};
   if (!/^https?:$/.test(protocol) || href !== url.origin + url.pathname)
-    throw new ClientError("a collector's address looks like https://example.org");
+    refuse("a collector's address looks like https://example.org");
   if (protocol === "http:" && !/^(localhost|127(\.\d+){3}|\[::1])$/.test(hostname))
-    throw new ClientError("a collector on another machine needs https");
+    refuse("a collector on another machine needs https");
   return href.replace(/\/+$/, "");
 }
 
@@ -82,6 +82,9 @@ export function bodyOf({ text }) {
 /** Whether a response says that the same request may be sent again later. */
 export const isTemporary = (status) => status < 400 || status >= 500 || LATER.includes(status);
 
+/** A reason that a collector names; another one if it is no short text. */
+const named = (reason, other) => (isText(reason) && reason.length <= 40 ? reason : other);
+
 /**
  * What a response means for the report with an id: { state, reason, after }.
  * Only a collector's own answer settles a report: the login page of a hotel network counts nothing.
@@ -94,14 +97,12 @@ export function judge(response, id) {
     reason,
     after,
   });
-  if (status !== 200 && status !== 202) {
-    const named = isText(given) && given.length <= 40;
-    return ended(named ? given : status ? `status ${status}` : "unreachable", isTemporary(status));
-  }
+  if (status !== 200 && status !== 202)
+    return ended(named(given, status ? `status ${status}` : "unreachable"), isTemporary(status));
   if (isList(failed) && Number.isInteger(accepted)) {
     const failure = failed.find((failure) => failure?.id === id);
     if (failure) {
-      const reason = String(failure.reason).slice(0, 40);
+      const reason = named(failure.reason, "unreadable");
       return ended(reason, failure.retry === true && !FINAL.includes(reason));
     }
     if (status === 200 && accepted >= 1) return { state: "counted", reason: "", after: 0 };

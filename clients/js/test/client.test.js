@@ -275,6 +275,50 @@ test("the time of the first try does not depend on how long the record took", as
   }
 });
 
+test("a report that was sent is not lost if the ledger cannot be written then", async () => {
+  const desk = new Desk(KVUE);
+  const storage = memoryStorage();
+  let writes = 0;
+  const failing = {
+    ...storage,
+    update: (change) =>
+      ++writes > 2 ? Promise.reject(new ClientError("no room")) : storage.update(change),
+  };
+  const outcome = await device(desk, { storage: failing }).answer("menu", RECORD);
+  assert.deepEqual([outcome.state, outcome.drawn, desk.counted.size], ["waiting", true, 1]);
+  const later = device(desk, { storage, clock: () => QUICK.clock() + 60 });
+  assert.equal((await later.flush())[0].state, "counted");
+  assert.equal(desk.counted.size, 1);
+});
+
+test("a page waits for the reports of its own collector alone", async () => {
+  const storage = memoryStorage();
+  const desk = new Desk(KVUE);
+  desk.next = Array(9).fill("down");
+  await device(desk, { storage }).answer("menu", RECORD);
+  const delays = [];
+  const { setTimeout } = globalThis;
+  const page = { document: {}, addEventListener() {}, removeEventListener() {} };
+  Object.assign(globalThis, page, {
+    setTimeout: (act, delay) => (delays.push(delay), setTimeout(act, delay && 1e6).unref()),
+  });
+  try {
+    for (const [url, timers] of [
+      ["https://other.example", 1],
+      [URL_, 2],
+    ]) {
+      delays.length = 0;
+      const client = new Client(url, { storage, fetch: desk.fetch, ...QUICK });
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      client.close();
+      assert.equal(delays.length, timers, url);
+    }
+  } finally {
+    globalThis.setTimeout = setTimeout;
+    for (const name in page) delete globalThis[name];
+  }
+});
+
 test("limits are numbers or decimal texts", async () => {
   const desk = new Desk(KVUE);
   for (const cap of [4, "4", "4.0", "4.50", 0.25]) {

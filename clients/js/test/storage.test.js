@@ -1,6 +1,6 @@
 /** The ledger in a file: kept across processes, replaced as a whole, shared with a lock. */
 import assert from "node:assert/strict";
-import { mkdtempSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, statSync, unlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
@@ -45,4 +45,32 @@ test("a change that throws changes nothing and leaves no lock", async () => {
   assert.deepEqual(readdirSync(home), ["ledger.json"]);
   writeFileSync(join(home, "ledger.json"), "{");
   await assert.rejects(storage.read(), /cannot be read/);
+});
+
+test("the lock of a process that has ended is taken over by one process at a time", async () => {
+  const home = folder();
+  const path = join(home, "ledger.json");
+  const add = () => fileStorage(path).update((document) => ({ count: (document?.count ?? 0) + 1 }));
+  const left = (name) => {
+    writeFileSync(join(home, name), "");
+    utimesSync(join(home, name), 1, 1);
+  };
+  left("ledger.json.lock");
+  await Promise.all(Array.from({ length: 20 }, add));
+  assert.deepEqual(await fileStorage(path).read(), { count: 20 });
+  assert.deepEqual(readdirSync(home), ["ledger.json"]);
+});
+
+test("a process whose lock was taken over changes nothing", async () => {
+  const home = folder();
+  const path = join(home, "ledger.json");
+  const taken = () => {
+    // the process slept for long: another removed its lock and took its own
+    unlinkSync(`${path}.lock`);
+    writeFileSync(`${path}.lock`, "");
+    return { count: 1 };
+  };
+  await assert.rejects(fileStorage(path).update(taken), /lost the ledger's lock/);
+  assert.equal(await fileStorage(path).read(), null);
+  assert.ok(readdirSync(home).includes("ledger.json.lock"));
 });

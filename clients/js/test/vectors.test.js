@@ -34,6 +34,24 @@ for (const { what, text } of BAD.cases) {
   });
 }
 
+test("a plan of more laws than a function takes arguments is proven", async () => {
+  const { canonical, sha256 } = await import("../src/plan.js");
+  const { hash, ...plan } = load("kvue.json").plan;
+  const keys = Array.from({ length: 17 }, (_, place) => `k${place}`);
+  const schema = { keys, ranges: [["0", "1"]], levels: 1 };
+  const half = [2 ** 31, 2 ** 31];
+  const laws = [half, ...Array(2 ** 17 - 1).fill(half), [3 * 2 ** 30, 2 ** 30]];
+  const channels = [{ shape: "symbols", positions: 1, silent: 0, laws }];
+  const body = { ...plan, schema, channels, views: { keys: "whole", weights: "even" } };
+  const text = (proven) => canonical({ ...body, epsilon: { promised: "1", proven } });
+  await assert.rejects(sealed(text("1")), /other than its integers prove/);
+  const log2 = "0.69314718055994531";
+  assert.equal((await sealed(text(log2))).proven, log2);
+  async function sealed(content) {
+    return readPlan({ ...JSON.parse(content), hash: await sha256(content) });
+  }
+});
+
 test("a plan is read from its text, with or without the line feed of a file", async () => {
   const { canonical } = await import("../src/plan.js");
   const text = canonical(load("kvue.json").plan);

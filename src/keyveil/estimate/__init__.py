@@ -103,7 +103,7 @@ def estimate(
         raise PlanError("estimate takes a plan and a tally of it; tally.estimate() is the short way")
     tally.belongs_to(plan)
     answers = estimator_named(plan, estimator)(plan, tally, level)
-    for step in after:
+    for step in (after,) if isinstance(after, str) else after:
         if step not in STEPS:
             near = nearest(str(step), STEPS)
             hint = "" if near is None else f"did you mean {near}? "

@@ -108,6 +108,8 @@ class KeyAnswer(ShownResult):
     """Frequency times mean on the [-1, 1] scale: the mean over all people, 0 for an absent key."""
     raw: KeyAnswer | None = None
     """The unbiased answers of this key alone, if these are others."""
+    frame_library: str | None = field(default=None, compare=False)
+    """The kind of frame that the data came from, which ``to_frame`` returns, too."""
 
     def columns(self) -> dict[str, list[Any]]:
         """One row: the columns of ``Answers``."""
@@ -125,11 +127,8 @@ class KeyAnswer(ShownResult):
         """The answer and its intervals; see ``Answers.plot``."""
         from ..plot.answer_plots import plot_answers
 
-        heading = "Its share of people, and how they value it"
-        one = Answers((self,), self.key, "", 0.95)
-        return plot_answers(
-            one, ax=ax, of=of, title=f"{self.key}\n{heading}" if of is None else self.key
-        )
+        both = "\nIts share of people, and how they value it" if of is None and ax is None else ""
+        return plot_answers(Answers((self,), self.key, "", 0.95), ax=ax, of=of, title=self.key + both)
 
     def __repr__(self) -> str:
         parts = {"frequency": self.frequency, "mean": self.mean, "mass": self.mass}
@@ -165,6 +164,12 @@ class Answers(ShownResult):
     frame_library: str | None = field(default=None, compare=False)
     """The kind of frame that the data came from, which ``to_frame`` returns, too."""
 
+    def __post_init__(self) -> None:
+        library = self.frame_library
+        if any(answer.frame_library != library for answer in self.keys):
+            keys = tuple(replace(answer, frame_library=library) for answer in self.keys)
+            object.__setattr__(self, "keys", keys)
+
     @cached_property
     def _by_name(self) -> dict[str, KeyAnswer]:
         return {answer.key: answer for answer in self.keys}
@@ -176,6 +181,10 @@ class Answers(ShownResult):
                 raise UnknownKeyError("answers are found by key; list(answers) has them in order")
             raise unknown_key(key, self._by_name)
         return self._by_name[name]
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a key has answers."""
+        return key in self.keys if isinstance(key, KeyAnswer) else key_name(key) in self._by_name
 
     def __iter__(self) -> Iterator[KeyAnswer]:
         return iter(self.keys)

@@ -96,7 +96,7 @@ def _aes() -> Callable[[bytes], CipherContext]:
 
 
 class Coins:
-    """A key, and with it every person's stream of words."""
+    """A key, and with it every person's stream of words; ``secure`` and ``stated`` make them."""
 
     secure_source = False
     """Whether the key came from the operating system; devices accept nothing else."""

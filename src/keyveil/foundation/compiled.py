@@ -1,8 +1,9 @@
 """The loops that are worth compiling: the same results as their NumPy forms, faster.
 
 Numba takes half a second to load, and a loop that was never compiled on this machine takes seconds more.
-So loops are used where Numba is installed (``keyveil[fast]``) and once the plain form has had as much
-work as loading them would have taken: small tasks never wait, and large ones lose little. Set
+So loops are used where Numba is installed (``keyveil[fast]``) and as soon as the work that is known to
+come is worth them. Where its size is not known, they are used once the plain form has had as much work
+as loading them would have taken: small tasks never wait, and large ones lose little. Set
 ``KEYVEIL_FAST=0`` to do without loops, ``KEYVEIL_FAST=1`` to use them from the first person on.
 """
 
@@ -14,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -46,6 +47,42 @@ _plain: dict[str, float] = {}
 """Seconds that plain forms have worked so far in this process, by room."""
 
 
+class KnownLength:
+    """A table of known length is read: what comes decides whether loops are loaded, not what was done.
+
+    Plain work on the table counts as done when it ends. This never changes a result.
+    """
+
+    _open: ClassVar[list[KnownLength]] = []
+
+    def __init__(self, tables: float | None = None) -> None:
+        """``tables`` of the same length come after each one in this process; as outside if None."""
+        outside = self._open[-1]._tables if self._open else 0.0
+        self._tables: float = outside if tables is None else tables
+        self.to_come: float | None = None
+        """How many chunks like the one at hand are still to come; None if that is not known."""
+        self.plain: dict[str, float] = {}
+        """Seconds that plain forms have worked on the table, by room."""
+
+    def __enter__(self) -> Self:
+        self._open.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.remove(self)
+        for room, seconds in self.plain.items():
+            _plain[room] = _plain.get(room, 0.0) + seconds
+
+    def see(self, rows: int, done: int, total: int) -> None:
+        """A chunk of ``rows`` is at hand; with it ``done`` of all rows are read."""
+        self.to_come = (total * (1.0 + self._tables) - done) / max(rows, 1)
+
+    @classmethod
+    def at_hand(cls) -> KnownLength | None:
+        """The table that is read; None if none is, or none whose length is known."""
+        return next((table for table in reversed(cls._open) if table.to_come is not None), None)
+
+
 class Loops:
     """The compiled loops by name; a room is loaded when one of its loops is first asked for."""
 
@@ -71,7 +108,7 @@ def worthwhile(seconds: float, *rooms: str) -> Loops | None:
     """The compiled loops if they are worth loading for a task that takes plain NumPy ``seconds``.
 
     ``rooms`` are those that the task would load. None says: do it plainly, which is added to the work
-    that the rooms would have saved so far.
+    that the rooms would have saved so far. The rest of a table of known length belongs to the task.
     """
     loops = compiled()
     if loops is None or os.environ.get("KEYVEIL_FAST") == "1":
@@ -79,11 +116,15 @@ def worthwhile(seconds: float, *rooms: str) -> Loops | None:
     unread = {room for room in rooms if not any(map(_was_read, _serving(room)))}
     if not unread:
         return loops
-    done = max(_plain.get(room, 0.0) for room in unread) + seconds
+    table = KnownLength.at_hand()
+    whole = seconds * (1.0 + (table.to_come or 0.0) if table is not None else 1.0)
     cost = sum(_READ if any(map(_was_compiled, _serving(room))) else _COMPILE for room in unread)
-    if done >= cost + ("numba" not in sys.modules) * _LOAD:
+    cost += ("numba" not in sys.modules) * _LOAD
+    if max(_plain.get(room, 0.0) for room in unread) + whole >= cost:
         return loops
-    _plain.update(dict.fromkeys(unread, done))
+    work = _plain if table is None else table.plain
+    for room in unread:
+        work[room] = work.get(room, 0.0) + seconds
     return None
 
 
@@ -99,8 +140,9 @@ def _was_read(room: str) -> bool:
 def _was_compiled(room: str) -> bool:
     """Whether Numba has kept the loops of a room on disk since its file was last changed."""
     folder = Path(__file__).parent / "kernels"
-    stated, home = os.environ.get("NUMBA_CACHE_DIR"), Path.home() / ".cache" / "numba"
-    places = [Path(stated)] if stated else [home]
+    stated = os.environ.get("NUMBA_CACHE_DIR")
+    own = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    places = [Path(stated)] if stated else [Path(own) / "numba"]
     kept = [file for place in places for file in place.glob(f"kernels_*/{room}.*.nbi")]
     kept += [] if stated else (folder / "__pycache__").glob(f"{room}.*.nbi")
     changed = (folder / f"{room}.py").stat().st_mtime

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import EllipsisType
+
+Stated = str | None | EllipsisType
+"""The name of a column; None for no column, and ``...`` to leave it as it is."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +24,15 @@ class FrameColumns:
     library: str | None = None
     """"pandas", "polars" or "arrow"; None for a file."""
 
-    def changed(
-        self, person: str | None, key: str | None, value: str | None, wide: bool | None
-    ) -> FrameColumns:
-        """The same with the names that are stated; None leaves a name as it is."""
-        stated = {"person": person, "key": key, "value": value, "wide": wide}
-        return replace(self, **{name: word for name, word in stated.items() if word is not None})  # type: ignore[arg-type]
+    def changed(self, person: Stated, key: str | None, value: Stated, wide: bool | None) -> FrameColumns:
+        """The same with the names that are stated."""
+        return replace(
+            self,
+            person=self.person if person is ... else person,
+            key=self.key if key is None else key,
+            value=self.value if value is ... else value,
+            wide=self.wide if wide is None else wide,
+        )
 
 
 UNSTATED = FrameColumns()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,18 @@ from ..foundation.coins import Person, address
 from ..foundation.errors import RecordError, TableError
 from .schema import Record, Schema
 
+if TYPE_CHECKING:
+    from .frame_columns import Stated
+
 TWICE = "a key appears twice; a record has each key at most once"
 
 
 @dataclass(frozen=True)
 class People:
-    """Rows ``starts[i] .. starts[i + 1]`` are person i's keys (by place, ascending) and values."""
+    """A checked table of records; ``of_records`` and ``of_rows`` make one.
+
+    Rows ``starts[i] .. starts[i + 1]`` are person i's keys (by place, ascending) and values.
+    """
 
     addresses: Words
     starts: Integers
@@ -98,16 +104,17 @@ class People:
         cls,
         frame: Any,
         schema: Schema,
-        person: str | None = None,
+        person: Stated = ...,
         key: str | None = None,
-        value: str | None = None,
+        value: Stated = ...,
         *,
         wide: bool | None = None,
         everyone: Any = None,
     ) -> People:
         """Everyone in a pandas, Polars or Arrow frame, with the keys of the schema.
 
-        The columns are those that ``Schema.from_frame`` was given, unless others are stated.
+        The columns are those that ``Schema.from_frame`` was given, unless others are stated;
+        ``person=None`` if the rows of a wide frame name no one, ``value=None`` if values do not matter.
         ``everyone`` names or counts all people, also those without a row, who hold nothing; "frame" says
         that the frame has them all. Rows that break a rule are mapped as the plan states for clients:
         other keys are ignored, values outside the range are clipped.

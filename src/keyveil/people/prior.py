@@ -51,7 +51,10 @@ MOST_LOOKED = 1 << 20
 
 @dataclass(frozen=True)
 class Prior:
-    """Representative keys, the law of their values, and how many keys people hold."""
+    """Representative keys, the law of their values, and how many keys people hold.
+
+    ``of`` makes one from a few numbers, and ``of_people`` from a table.
+    """
 
     count: Floats
     """How many keys each representative stands for; they sum to the number of keys."""

@@ -21,7 +21,7 @@ from .key_list import check_listed, check_name, name_of
 from .rounding import between_levels
 
 if TYPE_CHECKING:
-    from .frame_columns import FrameColumns
+    from .frame_columns import FrameColumns, Stated
 
 MOST_KEYS = 1 << 20
 MOST_LEVELS = 64
@@ -33,6 +33,8 @@ Record = Mapping[str, float] | Iterable[tuple[str, float]]
 @dataclass(frozen=True)
 class Schema:
     """Named keys, a range of values for each, and how many levels a value is rounded to.
+
+    ``of`` makes one from names, and ``from_frame`` from a table.
 
     Ranges are decimals, written in the plan as they were given; arithmetic on values is IEEE
     double in the order stated at ``rounded``. One level means that values are not looked at.
@@ -129,7 +131,7 @@ class Schema:
         return schema_of_frame(frame, FrameColumns(person, key, value, wide), top, low, high)
 
     def columns_of(
-        self, person: str | None, key: str | None, value: str | None, wide: bool | None
+        self, person: Stated, key: str | None, value: Stated, wide: bool | None
     ) -> FrameColumns:
         """The columns of a frame: as stated, or as remembered, or called person, key and value."""
         from .frame_columns import UNSTATED

@@ -39,6 +39,7 @@ from .prior import Prior
 from .prior_laws import GRID, value_law
 from .rounding import rounding
 from .schema import Schema
+from .step_search import steps_up_to
 
 TABLE = 100_000
 """Number of people in the table that represents a stated population."""
@@ -151,7 +152,8 @@ class StatedPopulation(Population):
         """``people`` independent people with their records, numbered from ``first`` on."""
         kinds, keys = self.chance.shape
         kind = draw.choice(kinds, people, p=self.shares) if kinds > 1 else np.zeros(people, np.int64)
-        held = draw.random((people, keys), np.float32) < self.chance[kind]
+        chance = self.chance[kind] if kinds > 1 else self.chance
+        held = draw.random((people, keys), np.float32) < chance
         who, places = np.nonzero(held)
         laws = self.values.reshape(-1, len(self.points))
         law = places + (kind[who] * keys if len(self.values) > 1 else 0)
@@ -159,7 +161,7 @@ class StatedPopulation(Population):
         heights /= heights[:, -1:]
         # All laws in one ascending row: the first of law j reach from j to j + 1.
         ladder = (heights + np.arange(len(laws))[:, None]).ravel()
-        at = np.searchsorted(ladder, law + draw.random(len(who)), "right") - law * len(self.points)
+        at = steps_up_to(ladder, law + draw.random(len(who))) - law * len(self.points)
         values = self.points[np.minimum(at, len(self.points) - 1)]
         starts, numbers = starts_of(held.sum(axis=1)), np.arange(first, first + people, dtype=np.int64)
         return People(address(numbers), starts, places.astype(place_type(self.schema)), values)

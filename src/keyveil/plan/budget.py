@@ -36,10 +36,11 @@ class Budget:
 
     def __init__(self, path: str | Path, cap: Number | None = None) -> None:
         self.path = Path(path)
+        if cap is None and not self.path.exists():
+            raise BudgetError("a new budget needs a cap on the total epsilon")
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._locked():
-            if not self.path.exists():
-                if cap is None:
-                    raise BudgetError("a new budget needs a cap on the total epsilon")
+            if cap is not None and not self.path.exists():
                 limit = checked_cap(cap)
                 device = fresh_bytes(16).hex()
                 self._write({"format": FORMAT, "cap": text(limit), "device": device, "answers": []})

@@ -17,7 +17,7 @@ from .plan_parts import WORDS_BEFORE, first_views, perturb_parts, pick_parts
 from .report import Report, Reports
 
 if TYPE_CHECKING:
-    from ..people.frame_columns import FrameColumns
+    from ..people.frame_columns import FrameColumns, Stated
     from .plan import Plan
     from .tally import Tally
 
@@ -66,9 +66,9 @@ class DeviceSide(PlanDocument):
         people: Any,
         coins: Coins | None = None,
         *,
-        person: str | None = None,
+        person: Stated = ...,
         key: str | None = None,
-        value: str | None = None,
+        value: Stated = ...,
         wide: bool | None = None,
         everyone: Any = None,
     ) -> Reports:
@@ -88,9 +88,9 @@ class DeviceSide(PlanDocument):
         people: Any,
         coins: Coins | None = None,
         *,
-        person: str | None = None,
+        person: Stated = ...,
         key: str | None = None,
-        value: str | None = None,
+        value: Stated = ...,
         wide: bool | None = None,
         everyone: Any = None,
         progress: bool = True,

@@ -87,6 +87,12 @@ class PlanDoor(ShownResult):
 
         return advise(schema, epsilon, people, ask=ask, prior=prior, brief=brief)
 
+    @property
+    def frame_library(self) -> str | None:  # type: ignore[override]
+        """The kind of frame that the schema was made from, which ``to_frame`` returns, too."""
+        frame = cast("Plan", self).schema.frame
+        return None if frame is None else frame.library
+
     def columns(self) -> dict[str, list[Any]]:
         """The keys, their ranges, and the share of reports that speak of each."""
         from .descriptions import plan_columns
@@ -165,7 +171,7 @@ class TallyDoor(ShownResult):
         """The answer to a query like ``mean(Pepsi | Hamburger, !Fries)``; to several or a list, all."""
         if not queries:
             raise QueryError('give a query, like "mean(Pepsi | Hamburger)"')
-        if len(queries) == 1 and isinstance(queries[0], list | tuple):
+        if len(queries) == 1 and isinstance(queries[0], Iterable) and not isinstance(queries[0], str):
             return self.conditionals(estimator, level=level).answers(queries[0])
         answers = self.conditionals(estimator, level=level).answers(cast("Any", queries))
         return answers[0] if len(answers) == 1 else answers
@@ -203,7 +209,9 @@ class TallyDoor(ShownResult):
 
         return ChowLiu(**options).fit(self.conditionals())
 
-    def cube(self, keys: Iterable[Hashable], *, people: int | None = None, level: float = 0.95) -> Cube:
+    def cube(
+        self, keys: Iterable[Hashable], *, people: float | None = None, level: float = 0.95
+    ) -> Cube:
         """Shares of people by the states of a few keys; with ``people``, their numbers, too."""
         from ..estimate.learn import Cube
 

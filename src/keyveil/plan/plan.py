@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class Plan(DeviceSide, PlanDoor):
     """Keys, how a record becomes a state, the channel's integers, promised and proven epsilon.
 
+    ``of``, ``choose`` and ``load`` make one.
+
     A plan of parts has the views and channels of all its parts, one after the other, and no encoding of
     its own. ``part_plans`` are the plans to ask about encodings: the parts', or the plan itself.
     """

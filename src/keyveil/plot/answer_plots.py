@@ -12,7 +12,7 @@ import numpy as np
 
 from ..foundation.errors import QueryError
 from .interval_plots import draw_intervals
-from .style import GREY, Axes, given_axes, grid_of, put_away, short
+from .style import GREY, Axes, as_words, given_axes, grid_of, put_away, short
 
 MOST_ROWS = 60
 """Number of keys in a picture; more are not legible."""
@@ -27,6 +27,8 @@ TITLES = {
     "mean": "How people value each key that they have",
     "mass": "Frequency times mean of each key",
 }
+GUESS = "guess; all of the interval is possible"
+"""A value of a query whose keys no view holds together, in a legend."""
 MOST_LETTERS = 40
 """Characters in a line of a query."""
 MATRIX_WORDS = {
@@ -48,10 +50,13 @@ def plot_answers(
     parts = [p for p in WORDS if any(getattr(answer, p) is not None for answer in answers)]
     if of is not None and of not in parts:
         raise QueryError(f"these answers have no {of!r}; they have: {', '.join(parts)}")
-    parts = parts if of is None else [of]
+    parts = [of] if of is not None else parts if ax is None else parts[:1]
     shown = answers.keys[:MOST_ROWS]
     what = "Who has what, and how they value it" if len(parts) > 1 else TITLES[parts[0]]
-    heading = title or f"{what}\n{answers.origin or answers.mechanism}, {answers.level:.0%} intervals"
+    heading = (
+        as_words(title)
+        or f"{what}\n{answers.origin or answers.mechanism}, {answers.level:.0%} intervals"
+    )
     if len(shown) < len(answers):
         heading += f" (first {len(shown)} of {len(answers)} keys)"
     if ax is not None:
@@ -128,9 +133,13 @@ def _queries(
     panel: Axes, kind: str, answers: Sequence[Any], possible: Mapping[str, tuple[float, float]]
 ) -> None:
     raw = [answer.raw for answer in answers]
-    labels = [_wrapped(answer) for answer in answers]
+    labels = [as_words(_wrapped(answer)) for answer in answers]
     draw_intervals(panel, labels, [a.estimate for a in answers], possible[kind], None, raw, whole=True)
     panel.set_yticks(panel.get_yticks(), labels)
+    guesses = [(a.guess, len(answers) - 1 - row) for row, a in enumerate(answers) if a.guess is not None]
+    if guesses:
+        places, rows = zip(*guesses, strict=True)
+        panel.plot(places, rows, "d", color=GREY, ms=5, ls="", label=GUESS)
     words = {"frequency": "share of people", "lift": "lift; 1 is no relation"}
     panel.set_xlabel(words.get(kind, "mean value"))
     if kind == "lift":

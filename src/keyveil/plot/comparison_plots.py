@@ -95,7 +95,8 @@ def _setting(row: Mapping[str, Any], epsilons: list[float]) -> list[str]:
     people = f"{row['n']:,} {'person' if row['n'] == 1 else 'people'}"
     repetitions = f"{row['repetitions']} repetition{'' if row['repetitions'] == 1 else 's'}"
     scale = Scale.parse(row.get("mean_scale"))
-    words = [f"epsilon {epsilons[0]:g}"] if len(epsilons) == 1 else []
+    words = ["how far answers are from the truth, lower is better"]
+    words += [f"epsilon {epsilons[0]:g}"] if len(epsilons) == 1 else []
     words.append(f"{row['d']} keys, {people}, {repetitions}, means {scale}")
     if row["repetitions"] > 1:
         words.append("bars: two standard errors")

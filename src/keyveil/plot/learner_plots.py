@@ -15,6 +15,7 @@ from .style import (
     GREY,
     ORANGE,
     Axes,
+    as_words,
     check_picture,
     given_axes,
     lightly,
@@ -68,7 +69,7 @@ def _axes(ax: Axes | None, learned: Any) -> Any:
 
 
 def _heading(ax: Any, words: str) -> None:
-    ax.set_title(words, loc="left", fontsize=11)
+    ax.set_title(as_words(words), loc="left", fontsize=11)
 
 
 def _intervals(ax: Any, estimates: list[Any], names: list[str]) -> None:
@@ -201,7 +202,9 @@ def draw_bayes(bayes: Learned, ax: Axes | None = None) -> Axes:
     ax.set_yticks(rows, [short(keys_of[key]) for key in keys], fontsize=9)
     ax.set_ylim(-0.7, len(keys) - 0.3)
     lightly(ax, "x")
-    ax.set_xlabel(f"the odds of {bayes.target} {bayes._classes.names[-1]} are multiplied by")
+    ax.set_xlabel(
+        f"the odds of {as_words(bayes._classes.target)} {bayes._classes.names[-1]} are multiplied by"
+    )
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
     ax.legend(title="if the key is", frameon=False, fontsize=8, title_fontsize=8, **place)
     more = f" (first {len(keys)} of {len(others)} keys)" if len(others) > len(keys) else ""
@@ -295,8 +298,8 @@ def _heat_map(cube: Learned, cells: list[Any], ax: Any) -> Any:
         ax.text(j, i, value + ends, ha="center", va="center", fontsize=9, color=colour)
     ax.set_xticks(range(len(column_parts)), column_parts)
     ax.set_yticks(range(len(row_parts)), row_parts)
-    ax.set_xlabel(columns)
-    ax.set_ylabel(rows)
+    ax.set_xlabel(as_words(columns))
+    ax.set_ylabel(as_words(rows))
     ax.tick_params(length=0)
     for side in ax.spines.values():
         side.set_visible(False)

@@ -103,7 +103,8 @@ def log_axis(panel: Any, which: str) -> None:
         middle = (low * high) ** 0.5
         low, high = middle / 10**0.5, middle * 10**0.5
     getattr(panel, f"set_{which}lim")(low, high)
-    axis, digits = getattr(panel, f"{which}axis"), (1, 2, 5) if high < 100 * low else (1,)
+    room = 1000 if which == "y" else 100  # numbers below each other need less room than side by side
+    axis, digits = getattr(panel, f"{which}axis"), (1, 2, 5) if high < room * low else (1,)
     marks = [digit * 10.0**power for power in range(-30, 3) for digit in digits]
     ticks = [mark for mark in marks if low <= mark <= high]
     axis.set_ticks(ticks, labels=[plain_number(mark) for mark in ticks])
@@ -129,9 +130,14 @@ def plain_number(value: float) -> str:
     return f"{value:g}"
 
 
+def as_words(text: str) -> str:
+    """Text that is drawn as it is; matplotlib takes what stands between dollar signs for a formula."""
+    return text.replace(r"\$", "$").replace("$", r"\$")
+
+
 def short(key: str) -> str:
     """A key, shortened in its middle to fit next to a row: names often differ at their end."""
-    return key if len(key) <= 28 else f"{key[:16]}…{key[-11:]}"
+    return as_words(key if len(key) <= 28 else f"{key[:16]}…{key[-11:]}")
 
 
 def save_figure(figure: Any, path: str | Path) -> None:

@@ -113,6 +113,8 @@ def compare(
     every mechanism at equal true epsilon, "paper" as published. Stated ``coins`` repeat a run.
     ``processes`` is how many to use, by default one for each core; ``progress`` shows a bar.
     """
+    names, epsilons = _mechanisms(mechanisms, conditional), _epsilons(epsilon)
+    known = _told(told or "table")
     own = Schema.from_frame(frame) if schema is None else schema
     population = Population(own, _people(own, frame, everyone)).on_unit_scale()
     contest = Contest(
@@ -126,10 +128,8 @@ def compare(
         keys_together=conditional,
         named_on=ExactScale.of(own),
         pilots=MOST_PILOTS if told is None else None,
-        **_told(told or "table"),
+        **known,
     )
-    names = _mechanisms(mechanisms, conditional)
-    epsilons = _epsilons(epsilon)
     competitors = competitors_of(names, contest, told is None)
     with progress_bar("comparing", len(competitors.names) * len(epsilons), progress) as on_progress:
         result = measure(

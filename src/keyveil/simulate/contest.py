@@ -281,11 +281,26 @@ class Contest:
             for entry in entries
             for group in self.questions.answers(entry.plan, entry.people, entry.repetitions, estimators)
         ]
-        plan = entries[0].plan
-        one_plan = entries[0].people == self.people  # after a pilot, repetitions may have other plans
-        predicted = self.questions.predicted(plan, self.people, estimators) if one_plan else {}
+        plan, predicted = entries[0].plan, self._predicted(entries, estimators)
         return {
-            estimator: self._row(name, epsilon, plan, estimator, groups, predicted.get(estimator, {}))
+            estimator: self._row(name, epsilon, plan, estimator, groups, predicted[estimator])
+            for estimator in estimators
+        }
+
+    def _predicted(
+        self, entries: Sequence[_Entry], estimators: Sequence[str]
+    ) -> dict[str, dict[str, float | None]]:
+        """By estimator and statistic: the predicted error, averaged over all repetitions."""
+        forecasts = [self.questions.predicted(entry.plan, entry.people, estimators) for entry in entries]
+        shares = [entry.repetitions / self.repetitions for entry in entries]
+
+        def average(estimator: str, statistic: str) -> float | None:
+            parts = [forecast[estimator][statistic] for forecast in forecasts]
+            known = [part for part in parts if part is not None]
+            return float(np.dot(shares, known)) if len(known) == len(parts) else None
+
+        return {
+            estimator: {statistic: average(estimator, statistic) for statistic in STATISTICS}
             for estimator in estimators
         }
 
@@ -323,8 +338,8 @@ class Contest:
             coverage_mean=mean.coverage,
             bounded_frequency=frequency.bounded,
             bounded_mean=mean.bounded,
-            predicted_frequency=predicted.get("frequency"),
-            predicted_mean=predicted.get("mean"),
+            predicted_frequency=predicted["frequency"],
+            predicted_mean=predicted["mean"],
             bias_from_cap=left_out > 0,
             left_out=left_out,
             skipped=self._skipped(plan),

@@ -10,7 +10,7 @@ from ..foundation.errors import PlanError
 from ..people.population import Population
 from ..plan.engines.engine import Engine, Progress
 from ..plan.engines.local_pool import LocalPool
-from ..plan.engines.shipped_plan import ship, unship
+from ..plan.engines.shipped_plan import job_coins, ship, unship
 from ..plan.plan import Plan
 from ..plan.tally import Tally
 from .tallies import simulate
@@ -52,6 +52,6 @@ def simulate_on(
     number = min(MOST_SEGMENTS, -(-people // SEGMENT_PEOPLE))
     ends = [people * place // number for place in range(number + 1)]
     segments = [(place, ends[place + 1] - ends[place]) for place in range(number)]
-    work = SimulateSegment(ship(plan), population, coins or Coins.for_job())
+    work = SimulateSegment(ship(plan), population, job_coins(coins))
     counts = (engine or LocalPool()).sum(work, segments, progress)
     return Tally(plan) if counts is None else Tally(plan, counts)

@@ -147,7 +147,7 @@ class Gate:
         """A task of a job is here; go on when the gate is open."""
         folder = Path(self.folder)
         (worker,) = re.findall(r"/(work-\d)/", os.getcwd() + "/")
-        (folder / f"{worker} {job} {os.getpid()}").touch()
+        (folder / f"{worker} {job} {os.getpid()} {time.time_ns()}").touch()
         wait_until((folder / "open").exists, "the gate was never opened")
 
     def jobs_on(self, worker: int) -> set[str]:
@@ -155,7 +155,7 @@ class Gate:
         return {path.name.split()[1] for path in Path(self.folder).glob(f"work-{worker} *")}
 
     def tasks_of(self, job: str) -> int:
-        """The number of tasks of a job that are here."""
+        """The number of tasks of a job that have been here; one that runs again counts again."""
         return len(list(Path(self.folder).glob(f"work-? {job} *")))
 
     def open(self) -> None:
@@ -164,15 +164,11 @@ class Gate:
 
 
 class GatedCoins(Coins):
-    """Coins that are at a gate when a task of a job unpacks them; after it they are as stated."""
+    """Coins that stop a task at a gate when it has read its people and begins to draw their reports."""
 
     def __init__(self, coins: Coins, gate: Gate, job: str) -> None:
         self.coins, self.gate, self.job = coins, gate, job
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _past_gate, (self.coins, self.gate, self.job)
-
-
-def _past_gate(coins: Coins, gate: Gate, job: str) -> Coins:
-    gate.arrive(job)
-    return coins
+    def for_reports(self, plan_hash: str) -> Coins:
+        self.gate.arrive(self.job)
+        return self.coins.for_reports(plan_hash)

@@ -42,7 +42,7 @@ from keyveil.plan.engines import (
 )
 from keyveil.plan.engines.privatising import PrivatiseSegment
 from keyveil.plan.engines.shipped_plan import ship
-from keyveil.plan.report_file import writing
+from keyveil.plan.report_file import reading, writing
 
 TWO = LocalPool(2)
 HERE = LocalPool(1)
@@ -127,6 +127,35 @@ def test_a_retried_segment_has_the_same_reports(tmp_path, small_segments):
     other = PrivatiseSegment(ship(plan), Coins.for_job(), columns, None)((1, segment))
     assert other.blocks != once.blocks
     assert "coins" not in repr(work)
+
+
+class Retrying(Engine):
+    """An engine that loses the first results of all work, which goes through pickle as to a worker."""
+
+    def __init__(self):
+        self.lost = []
+
+    def each(self, work, segments, progress=None):
+        for segment in segments:
+            self.lost.append(pickle.loads(pickle.dumps(work))(segment))
+            yield pickle.loads(pickle.dumps(work))(segment)
+
+    def sum(self, work, segments, progress=None):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("coins", [None, COINS, Coins.secure()])
+def test_secure_coins_have_one_key_for_all_tasks_of_a_job(coins, tmp_path, small_segments):
+    """Else a task that runs again would send second, different reports of its people."""
+    plan, engine = mechanism_plan("kvue"), Retrying()
+    path = written(table().sort_by("person"), tmp_path / "table.parquet")
+    privatise_files(path, plan, tmp_path / "reports.kv", engine, coins=coins)
+    lost = b"".join(block for result in engine.lost for block in result.blocks)
+    kept = b"".join(plan.packing.block(b) for b in reading(plan, tmp_path / "reports.kv"))
+    assert len(engine.lost) > 3
+    assert lost == kept
+    stated = tally_files(tmp_path / "reports.kv", plan) == library_tally(plan, table())
+    assert stated == (coins is COINS)
 
 
 def test_coins_of_a_job_are_not_for_devices(tmp_path):

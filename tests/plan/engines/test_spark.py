@@ -23,11 +23,20 @@ from engine_cases import (
 from spark_cluster import environment
 
 import keyveil as kv
-from keyveil import REGISTRY, Coins, KeyveilError, ReportError, Schema, TableError, Tally
+from keyveil import REGISTRY, Coins, KeyveilError, Plan, ReportError, Schema, TableError, Tally
 from keyveil.cli.command import run
 from keyveil.people.population import Population
 from keyveil.people.tables import people_of
-from keyveil.plan.engines import LocalPool, SparkEngine, privatise_files, table_segments, tally_files
+from keyveil.plan.engines import (
+    LocalPool,
+    SparkEngine,
+    privatise_files,
+    spark_frames,
+    table_segments,
+    tally_files,
+)
+from keyveil.plan.engines.spark_engine import map_in_arrow
+from keyveil.service.collector.operations.export import export
 from keyveil.simulate import simulate_on, simulation_segments
 
 
@@ -37,6 +46,24 @@ def test_every_mechanism_has_the_tally_of_the_library(name, frame):
     lenient = len(plan.schema.keys) < len(KEYS)
     reports = kv.spark.privatise(frame, plan, coins=COINS, lenient=lenient)
     assert kv.spark.tally(reports, plan) == library_tally(plan, rows_for(plan, table()))
+
+
+def test_columns_may_have_any_names(spark):
+    """Also names with a dot, or those that a join within ``broken_rows`` uses."""
+    plan, rows = mechanism_plan("pairs"), table(200)
+    names = {"person": "name", "key": "person.key", "value": "`low"}
+    frame = spark.createDataFrame(rows.rename_columns([*names.values()]))
+    assert kv.spark.broken_rows(frame, plan, **names) == {}
+    made = kv.spark.privatise(frame, plan, lenient=True, coins=COINS, **names)
+    assert kv.spark.tally(made, plan) == library_tally(plan, rows)
+
+
+def test_keys_need_no_values_where_these_do_not_matter(spark, tmp_path):
+    plan, rows = Plan.of(Schema.of(KEYS), "rr", 1), table(200)
+    made = kv.spark.privatise(spark.createDataFrame(rows), plan, value=None, coins=COINS)
+    path = written(rows, tmp_path / "table.parquet")
+    privatise_files(path, plan, tmp_path / "reports.kv", LocalPool(1), value=None, coins=COINS)
+    assert kv.spark.tally(made, plan) == tally_files(tmp_path / "reports.kv", plan)
 
 
 @pytest.mark.parametrize("form", ["long", "named", "pairs", "twice"])
@@ -103,6 +130,116 @@ def test_the_command_runs_on_spark(spark, tmp_path, monkeypatch, capsys):
     assert run(["estimate", "plan.json", "tally.kv"]) == 0
 
 
+def test_a_bad_row_ends_the_command_in_one_line_and_leaves_nothing(spark, tmp_path, monkeypatch, capsys):
+    """Rows of one segment are good, so its task has written reports when the other one fails."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(table_segments, "SEGMENT_ROWS", 500)
+    mechanism_plan("kvue").save("plan.json")
+    rows = table().sort_by("person")
+    bad = pa.table({"person": [PEOPLE], "key": ["Tea"], "value": [1.0]})
+    written(pa.concat_tables([rows, bad]), tmp_path / "people.parquet")
+    words = ["privatise", "plan.json", "people.parquet", "-o", "reports/", "--engine", "spark"]
+    assert run(words) == 1
+    shown = capsys.readouterr()
+    assert len(shown.err.splitlines()) == 1
+    assert "a key is not in the plan" in shown.err
+    assert "--lenient maps such rows" in shown.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.parquet", "plan.json"]
+    assert run([*words, "--lenient"]) == 0
+    assert "1 row with a key that the plan does not list" in capsys.readouterr().err
+
+
+def test_spark_reads_what_a_collector_sends(spark, file_desk, tmp_path):
+    from desk import fresh, plan_of
+
+    plan, day = plan_of("pckv_ue"), 86_400
+    file_desk.create("menu", plan)
+    assert file_desk.send(fresh(40, plan), plan=plan.hash).status_code == 200
+    file_desk.clock.advance(3 * day)
+    file_desk.keep()
+    export(file_desk.store, file_desk.folder / "segments", "menu", tmp_path / "lake")
+    expected = Tally.parse(plan, file_desk.get("/v1/collections/menu/tally").content)
+    assert expected.reports == 40
+    lake = tmp_path / "lake"
+    assert tally_files(lake, plan, SparkEngine(spark)) == expected
+    options = {"recursiveFileLookup": True, "pathGlobFilter": "*.parquet"}
+    rows = spark.read.options(**options).parquet(str(lake / "round-0001"))
+    assert kv.spark.tally(rows, plan) == expected
+    running = kv.spark.running_tally(lake, plan, tmp_path / "state", session=spark, available_now=True)
+    running.query.awaitTermination()
+    assert (running.tally, running.rejected) == (expected, {})
+
+
+# -- what goes to the driver, and to Python ----------------------------------------------------------
+
+
+def bytes_to_driver(spark, work) -> int:
+    """Bytes that all tasks of the work sent to the driver, as Spark counts them."""
+    context, gateway = spark.sparkContext._jsc.sc(), spark.sparkContext._gateway
+
+    def stages():
+        context.listenerBus().waitUntilEmpty()
+        none, quantiles = gateway.jvm.java.util.ArrayList(), gateway.new_array(gateway.jvm.double, 0)
+        listed = context.statusStore().stageList(none, False, False, quantiles, none)
+        own = [listed.apply(place) for place in range(listed.size())]
+        return {stage.stageId(): stage.resultSize() for stage in own}
+
+    before = stages()
+    work()
+    after = stages()
+    assert set(before) < set(after)
+    return sum(size for stage, size in after.items() if stage not in before)
+
+
+def test_the_driver_gets_tallies_and_no_reports(spark, tmp_path, monkeypatch):
+    """Ten times the reports in as many tasks send less than a byte for each of them."""
+    monkeypatch.setattr(table_segments, "SEGMENT_ROWS", 1 << 20)
+    plan, engine = mechanism_plan("several"), SparkEngine(spark)
+    few, many = 300, 3_000
+    jobs = {}
+    for people in (few, many):
+        path = written(table(people).sort_by("person"), tmp_path / f"{people}.parquet", 4 * many)
+        output = f"{tmp_path}/{people}/"
+        reports = kv.spark.privatise(spark.read.parquet(str(path)), plan)
+        jobs[people] = {
+            "privatise files": lambda p=path, o=output: privatise_files(p, plan, o, engine),
+            "tally files": lambda o=output: tally_files(o, plan, engine),
+            "tally": lambda r=reports: kv.spark.tally(r, plan),
+            "collect": lambda r=reports: r.collect(),
+        }
+    more = {
+        name: bytes_to_driver(spark, jobs[many][name]) - bytes_to_driver(spark, work)
+        for name, work in jobs[few].items()
+    }
+    assert more.pop("collect") > many - few, "the broken twin: reports that go to the driver are seen"
+    assert {name for name, size in more.items() if abs(size) >= 1_000} == set()
+
+
+def test_rows_go_to_python_in_arrow_batches_alone(frame, monkeypatch):
+    """The plans of Spark for all that is done with rows have no other operator of Python."""
+    seen = []
+
+    def recorded(rows, work, schema):
+        seen.append(map_in_arrow(rows, work, schema))
+        return seen[-1]
+
+    monkeypatch.setattr(spark_frames, "map_in_arrow", recorded)
+    plan = mechanism_plan("pairs")
+    assert kv.spark.tally(kv.spark.privatise(frame, plan), plan).reports == PEOPLE
+    kinds = [operators_of_python(rows) for rows in seen]
+    assert kinds == [["MapInArrow"], ["MapInArrow"] * 2]
+    assert seen[1].count() == seen[1].rdd.getNumPartitions(), "a row for each task"
+    from pyspark.sql.functions import udf
+
+    alone = frame.withColumn("key", udf(str, "string", useArrow=False)("key"))
+    assert operators_of_python(alone) == ["BatchEvalPython"]
+
+
+def operators_of_python(rows) -> list[str]:
+    text = rows._jdf.queryExecution().executedPlan().toString().split("== Initial Plan ==")[0]
+    return re.findall(r"^[\W\d]*(\w*(?:Python|Pandas|InArrow)\w*)", text, re.MULTILINE)
+
+
 def test_the_line_of_the_docs_runs_on_the_cluster(cluster, spark, tmp_path):
     """As it is written, with this cluster's address in place of the example's."""
     page = (Path(__file__).parents[3] / "docs" / "scale.md").read_text()
@@ -156,7 +293,9 @@ def test_columns_are_checked_before_a_job_starts(spark):
     def frame(kind, *rows):
         return spark.createDataFrame(list(rows), kind)
 
+    both = "person int, key string, value double, KEY string"
     cases = {
+        r"AMBIGUOUS_REFERENCE\] Reference `key` is ambiguous": (both, {}),
         "column 'key' is not in the table; did you mean 'keys'": (
             "person int, keys string, value int",
             {},
@@ -165,6 +304,11 @@ def test_columns_are_checked_before_a_job_starts(spark):
         "a key is text or a whole number": ("person int, key double, value double", {}),
         "values must be numbers": ("person int, key string, value string", {}),
         "must be an array of structs": ("person int, held array<int>", {"pairs": "held"}),
+        "'held' must be an array of structs with": ("person int, held int", {"pairs": "held"}),
+        "with the fields 'key' and 'value'": (
+            "person int, held array<struct<key: string, v: int>>",
+            {"pairs": "held"},
+        ),
         "column 'held' is not in the table": ("person int, had array<int>", {"pairs": "held"}),
         "name the column of values": ("person int, key string", {"value": None}),
     }
@@ -174,6 +318,10 @@ def test_columns_are_checked_before_a_job_starts(spark):
                 kv.spark.privatise(frame(kind), plan, **more)
         with pytest.raises(ReportError, match="columns code; 'code' is missing"):
             kv.spark.tally(frame("cell int"), plan)
+        with pytest.raises(ReportError, match="holds string; it must be whole numbers"):
+            kv.spark.tally(frame("code string"), plan, rejected=Counter())
+        with pytest.raises(ReportError, match="'bits' of reports holds string; it must be binary"):
+            kv.spark.tally(frame("view int, bits string"), mechanism_plan("pckv_ue"))
         with pytest.raises(ReportError, match="needs a streaming DataFrame"):
             kv.spark.running_tally(frame("code int"), plan, "never", session=spark)
     assert kv.spark.tally(frame("code int"), plan) == Tally(plan)
@@ -247,7 +395,10 @@ def test_bad_reports_are_refused_or_counted(name, kind, bad, spark):
 
 def test_coins_of_two_jobs_differ(frame):
     plan = mechanism_plan("kvue")
-    tallies = [kv.spark.tally(kv.spark.privatise(frame, plan), plan) for _ in range(2)]
-    assert tallies[0] != tallies[1]
+    for coins in (None, Coins.secure()):
+        jobs = [kv.spark.privatise(frame, plan, coins=coins) for _ in range(2)]
+        tallies = [kv.spark.tally(reports, plan) for reports in (*jobs, *jobs)]
+        assert tallies[0] != tallies[1]
+        assert tallies[:2] == tallies[2:], "Spark reads a frame again when a task is lost"
     assert Schema.of(KEYS, 1, 5).keys == plan.schema.keys
     assert Coins.for_job().secure_source is False

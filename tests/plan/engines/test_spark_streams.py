@@ -19,7 +19,7 @@ from spark_cluster import HERE, environment, wait_until
 from topic_source import Topic, send
 
 import keyveil as kv
-from keyveil import Plan, Tally
+from keyveil import Plan, ReportError, Tally
 from keyveil.plan.engines import LocalPool, privatise_files, tally_files
 from keyveil.plan.engines.stream_state import StreamState
 from keyveil.plan.report_file import writing
@@ -104,6 +104,10 @@ def test_messages_are_counted_and_bad_ones_reported(spark, tmp_path):
     assert running.tally == Tally(plan).add(reports)
     assert running.rejected == json.loads((tmp_path / "state" / "rejected.json").read_text())
     assert running.rejected == {"impossible": 2}
+    numbers = spark.readStream.format("rate").load()
+    with pytest.raises(ReportError, match="'value' of messages holds bigint; it must be text or binary"):
+        kv.spark.running_tally(numbers, plan, tmp_path / "never")
+    assert not (tmp_path / "never").exists()
 
 
 def test_a_topic_counts_each_message_once(spark, tmp_path):

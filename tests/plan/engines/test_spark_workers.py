@@ -22,7 +22,7 @@ from spark_cluster import Gate, GatedCoins, wait_until
 import keyveil as kv
 from keyveil import REGISTRY, Tally
 from keyveil.channel import SHAPES
-from keyveil.plan.engines import LocalPool, SparkEngine, privatise_files, table_segments, tally_files
+from keyveil.plan.engines import SparkEngine, privatise_files, table_segments, tally_files
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,7 +45,9 @@ def by_shape() -> dict[str, str]:
 def test_a_worker_is_killed_in_the_middle(spark, cluster, frame, tmp_path, monkeypatch):
     """A job on files for every shape, and one of a DataFrame whose shuffled rows go with the worker.
 
-    All jobs run at once, and each has a task on the worker that is killed.
+    All jobs run at once. Each has a task on the worker that is killed, which has read its people and
+    waits before it draws their reports. That task runs again on the other worker, while its Python goes
+    on for a while, as on a machine that is cut off.
     """
     shapes = by_shape()
     assert set(shapes) == set(SHAPES)
@@ -63,7 +65,7 @@ def test_a_worker_is_killed_in_the_middle(spark, cluster, frame, tmp_path, monke
         output = f"{tmp_path}/{shape}/"
         privatise_files(path, plan, output, SparkEngine(spark), coins=coins, lenient=lenient)
         assert len(list(Path(output).iterdir())) == 2
-        return tally_files(output, plan, LocalPool(1))
+        return tally_files(output, plan, SparkEngine(spark))
 
     def on_a_frame() -> Tally:
         coins = GatedCoins(COINS, gate, "frame")
@@ -82,6 +84,8 @@ def test_a_worker_is_killed_in_the_middle(spark, cluster, frame, tmp_path, monke
         finally:
             gate.open()
         results = {name: tally.result() for name, tally in tallies.items()}
+    assert {shape: gate.tasks_of(shape) for shape in shapes} == dict.fromkeys(shapes, 3)
+    assert gate.tasks_of("frame") > 2
     assert results.pop("frame") == library_tally(kvue, rows)
     assert results == {shape: library_tally(plan, rows_for(plan, rows)) for shape, plan in plans.items()}
     log = (cluster.folder / "master.log").read_text()

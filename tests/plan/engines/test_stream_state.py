@@ -131,7 +131,10 @@ def test_a_cluster_that_gives_no_worker_is_said(quiet, monkeypatch, caplog):
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        ("ModuleNotFoundError: No module named 'keyveil'", "No module named 'keyveil' in the Python of"),
+        (
+            "ModuleNotFoundError: No module named 'keyveil'",
+            "No module named 'keyveil' in the Python of the workers: install",
+        ),
         (
             "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: "
             "3.11, PySpark cannot run with different minor versions.",
@@ -139,14 +142,21 @@ def test_a_cluster_that_gives_no_worker_is_said(quiet, monkeypatch, caplog):
         ),
         (
             'java.io.IOException: Cannot run program "python9": error=2',
-            'Cannot run program "python9": ins',
+            'Cannot run program "python9": install',
         ),
+        (
+            "Traceback\nFileNotFoundError: [Errno 2] No such file or directory: '/lake/x.parquet'",
+            "No such file or directory: '/lake/x.parquet'; the driver and all workers must read",
+        ),
+        ("pyarrow.lib.ArrowMemoryError: malloc of size 64 failed", "for lack of memory; give workers"),
+        ("ExecutorLostFailure (executor 1 exited caused by one of the", "was ended several times"),
+        ("SparkException: Python worker exited unexpectedly (crashed)", "for lack of memory"),
     ],
 )
-def test_workers_with_another_python_are_one_line(cause, words):
+def test_workers_that_fail_are_one_line(cause, words):
     with pytest.raises(KeyveilError, match=words) as refused, plain_errors():
         raise RuntimeError(f"Job aborted due to stage failure\n{cause}\n\tat org.apache.spark")
     assert "\n" not in str(refused.value)
-    assert "PYSPARK_PYTHON" in str(refused.value)
+    assert ("PYSPARK_PYTHON" in str(refused.value)) == ("install" in words)
     with pytest.raises(RuntimeError, match="anything else"), plain_errors():
         raise RuntimeError("anything else")

@@ -62,6 +62,8 @@ class Fleet:
             server.listen()
         self.clients: list[Client] = []
         self.known = Known()
+        self.retry_after: str | None = None
+        """When the last answer to ``send`` says that the client may send again."""
         self._loads = 0
 
     def send(self, number: int, name: str = "menu", seconds: float = 20) -> tuple[int, Any]:
@@ -75,6 +77,7 @@ class Fleet:
             self._note(name, reports, counted=False)
             return 0, None
         self._note(name, reports, counted=answer.status_code == 200)
+        self.retry_after = answer.headers.get("retry-after")
         return answer.status_code, answer.json()
 
     def _note(self, name: str, reports: list[dict[str, Any]], counted: bool) -> None:
@@ -169,7 +172,7 @@ class Wire:
 
     def __init__(self, address: str) -> None:
         self._port = FrontPort(address)
-        self.address = self._port.address
+        self.address, self.lead_to = self._port.address, self._port.lead_to
         self.held = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._port.listener, selectors.EVENT_READ, None)

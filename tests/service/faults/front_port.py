@@ -12,7 +12,7 @@ class FrontPort:
     def __init__(self, address: str, *words: str) -> None:
         parts = urlsplit(address)
         query = parse_qs(parts.query)
-        self._target = f"{query['host'][0]}/.s.PGSQL.5432"
+        self.lead_to(query["host"][0])
         self.listener = socket.create_server(("127.0.0.1", 0))
         port = self.listener.getsockname()[1]
         options = [f"options={stated.replace('=', '%3D')}" for stated in query.get("options", [])[:1]]
@@ -20,6 +20,10 @@ class FrontPort:
         self.address = f"postgresql://keyveil@127.0.0.1:{port}{parts.path}" + (
             f"?{asked}" if asked else ""
         )
+
+    def lead_to(self, folder: str) -> None:
+        """Lead new connections to the server whose socket is in a folder."""
+        self._target = f"{folder}/.s.PGSQL.5432"
 
     def accepted(self) -> tuple[socket.socket, socket.socket] | None:
         """The next connection, and one to PostgreSQL for it; None if that refuses."""

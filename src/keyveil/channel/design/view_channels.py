@@ -53,13 +53,13 @@ def best_subset(states: int, epsilon: Decimal) -> Subset:
     return Subset.of(states, epsilon, max(sorted(sizes), key=information))
 
 
-def optimal_bits(states: int, epsilon: Decimal) -> Symbols:
+def optimal_bits(states: int, epsilon: Decimal, silent: int = 0) -> Symbols:
     """One-hot bits: the true bit is set half the time, the others as rarely as the promise allows."""
     fake = most_lies(1, epsilon)
-    bits = Symbols.bits_of(states, WORD // 2, fake)
+    bits = Symbols.bits_of(states, WORD // 2, fake, silent)
     while not bits.proof().keeps(epsilon):
         fake += 1
-        bits = Symbols.bits_of(states, WORD // 2, fake)
+        bits = Symbols.bits_of(states, WORD // 2, fake, silent)
     return bits
 
 

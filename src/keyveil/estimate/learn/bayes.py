@@ -10,7 +10,7 @@ from ...foundation.arrays import Floats
 from .bonds import bond, law_ratios
 from .classifier import Classifier
 from .released import Released, Source
-from .showing import html_table, text_table
+from .showing import html_table, html_text, text_table
 
 if TYPE_CHECKING:
     from ...plot.style import Axes
@@ -81,7 +81,12 @@ class NaiveBayes(Classifier):
             }
             for row in rows
         ]
-        return {"target": self.target, "classes": self._classes.names, "prior": prior, "keys": factors}
+        return {
+            "target": self._classes.target,
+            "classes": self._classes.names,
+            "prior": prior,
+            "keys": factors,
+        }
 
     def headings_and_rows(self) -> tuple[list[str], list[list[str]]]:
         """The factors as a table of words."""
@@ -106,7 +111,7 @@ class NaiveBayes(Classifier):
 
     def _repr_html_(self) -> str:
         if not self.__sklearn_is_fitted__():
-            return repr(self)
+            return html_text(repr(self))
         return html_table(*self.headings_and_rows(), note=self.prior_text())
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -17,7 +17,7 @@ from .classifier import Classes, Classifier
 from .independence import keys_independence
 from .released import Released, Source, check_chance
 from .rows import Rows, digit_chances
-from .showing import chance, html_table, text_table
+from .showing import chance, html_table, html_text, text_table
 
 if TYPE_CHECKING:
     from ...plot.style import Axes
@@ -256,7 +256,7 @@ class ChowLiu(Classifier):
 
     def _repr_html_(self) -> str:
         if not self.__sklearn_is_fitted__() or not self.edges_:
-            return f"<p>{self}</p>"
+            return html_text(str(self))
         return html_table(*self.headings_and_rows())
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -19,7 +19,8 @@ class Classes:
     """The classes of a target: not held and held, or with ``levels`` absent and each level."""
 
     def __init__(self, released: Released, target: str, levels: bool) -> None:
-        self.target, self.place = target, released.place(target)
+        self.place = released.place(target)
+        self.target = released.schema.keys[self.place]
         states = released.states
         if levels:
             self.labels: tuple[Any, ...] = released.names
@@ -54,7 +55,7 @@ class Classifier(Learner):
         self.released_, self.frame_library = released, released.frame_library
         self._classes = Classes(released, target, self.levels)
         self.classes_ = np.array(self._classes.labels)
-        names = [key for key in released.schema.keys if key != target]
+        names = [key for key in released.schema.keys if key != self._classes.target]
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         return self._classes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from functools import cached_property
 from itertools import product
-from math import isfinite
+from math import inf, isfinite
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,13 +36,17 @@ class Cube(FrameResult):
     ``people`` turns shares into counts.
     """
 
-    def __init__(self, conditionals: Source, keys: Iterable[str], people: int | None = None) -> None:
+    def __init__(self, conditionals: Source, keys: Iterable[str], people: float | None = None) -> None:
         self._released = Released(conditionals)
         self.frame_library = self._released.frame_library
+        if isinstance(keys, str):
+            raise QueryError("give a list of keys, also for one key")
         named = tuple(keys)
         if not named or len(set(named)) != len(named):
             raise QueryError("a cube has one key or more, each once")
         self._keys = tuple(self._released.place(key) for key in named)
+        if people is not None and (not isinstance(people, Real) or not 0 < people < inf):
+            raise QueryError("people is the number of all people, like 100_000")
         self.people = people
         names, states = self._released.names, self._released.states
         every = [(name, np.eye(states)[digit]) for digit, name in enumerate(names)]
@@ -242,12 +247,18 @@ class Cube(FrameResult):
 
     def headings_and_rows(self) -> tuple[list[str], list[list[str]]]:
         """The cells as a table of words."""
-        guessed = self.how == "range"
+        more: dict[str, Callable[[dict[str, str]], str]] = {}
+        if self.where:
+            more["of these"] = lambda words: shown(self.share(words), 4)
+        if self.people is not None:
+            more["people"] = lambda words: f"{self.count(words):,.0f}"
+        if self.how == "range":
+            more["guess"] = lambda words: f"{self.guess(words):.4f}"
         rows = [
-            [*words.values(), shown(estimate, 4), *([f"{self.guess(words):.4f}"] if guessed else [])]
+            [*words.values(), shown(estimate, 4), *(cell(words) for cell in more.values())]
             for words, estimate in self.cells()
         ]
-        return [*self.keys, "share", *(["guess"] if guessed else [])], rows
+        return [*self.keys, "share", *more], rows
 
     def table(self) -> str:
         """The cells as lines of text, largest digit last, below the slices."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from math import inf, isfinite, nan
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -223,6 +224,6 @@ def shown(estimate: Estimate, digits: int = 2) -> str:
 
 def check_chance(value: float, name: str) -> float:
     """Returns a number between 0 and 1, and refuses any other."""
-    if not 0 < value < 1:
+    if not isinstance(value, Real) or not 0 < value < 1:
         raise QueryError(f"{name} lies between 0 and 1, like 0.05")
     return value

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import inf
-from typing import TYPE_CHECKING, Any, TypedDict
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict, overload
 
 import numpy as np
 
@@ -85,6 +86,20 @@ class Rule:
 
 class Rules(FrameResult, list[Rule]):
     """Rules above noise, the lower end of the lift's interval first; a list with a frame and a plot."""
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> Rule: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Rules: ...
+
+    def __getitem__(self, place: Any) -> Rule | Rules:
+        """A rule, or for a slice such as ``rules[:10]`` the ``Rules`` in it."""
+        if not isinstance(place, slice):
+            return super().__getitem__(place)
+        part = Rules(super().__getitem__(place))
+        part.frame_library = self.frame_library
+        return part
 
     def columns(self) -> dict[str, list[Any]]:
         """The rules as columns: words, then each estimate with both ends of its interval."""
@@ -168,9 +183,10 @@ def rules(
     released = Released(conditionals)
     check_chance(false_discovery, "false_discovery")
     _check(min_frequency, min_lift, min_support, given, conditions, control)
-    names = released.schema.keys if keys is None else tuple(keys)
-    for name in names:
-        released.place(name)
+    if isinstance(keys, str):
+        raise QueryError("give a list of keys, also for one key")
+    every = released.schema.keys
+    names = every if keys is None else tuple(every[released.place(key)] for key in keys)
     tested = _tested(released, _candidates(names, given, conditions), min_lift)
     adjusted = adjust([p for _, _, p in tested], control)
     if isinstance(released.source, Conditionals):
@@ -200,11 +216,11 @@ def _check(
         raise QueryError(f"given is one of {', '.join(SIGNS)}, not {given!r}")
     if control not in CONTROLS:
         raise QueryError(f"unknown control {control!r}; known: {', '.join(CONTROLS)}")
-    if not 0 < min_lift < inf:
+    if not isinstance(min_lift, Real) or not 0 < min_lift < inf:
         raise QueryError("min_lift is a finite number above 0; 1 is no relation")
-    if not (0 <= min_frequency <= 1 and 0 <= min_support <= 1):
+    if not all(isinstance(least, Real) and 0 <= least <= 1 for least in (min_frequency, min_support)):
         raise QueryError("min_frequency and min_support lie from 0 to 1")
-    if conditions < 1:
+    if not isinstance(conditions, Integral) or conditions < 1:
         raise QueryError("conditions is a whole number of at least 1")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -100,7 +100,7 @@ class DecisionTree(Classifier):
             raise QueryError(f"unknown criterion {self.criterion!r}; {words}")
         if not isinstance(self.max_depth, Integral) or not 0 <= self.max_depth <= DEEPEST:
             raise QueryError(f"max_depth is a whole number from 0 to {DEEPEST}")
-        if not 0 <= self.min_share < 0.5:
+        if not isinstance(self.min_share, Real) or not 0 <= self.min_share < 0.5:
             raise QueryError("min_share is from 0 to below 0.5, like 0.02")
         check_chance(self.significance, "significance")
 
@@ -260,7 +260,7 @@ class DecisionTree(Classifier):
         """The tree as a JSON object: nodes with share of all people, estimates of classes, and split."""
         self._check_fitted()
         return {
-            "target": self.target,
+            "target": self._classes.target,
             "how": self.how_,
             "classes": self._classes.names,
             "root": self._node(self.root_),

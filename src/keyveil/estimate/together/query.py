@@ -12,19 +12,19 @@ Several queries in one text have ; between them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from ...foundation.errors import QueryError, choices, nearest
-from ...people.key_list import MOST_LETTERS
+from ...people.key_list import MOST_LETTERS, name_of
 from ...people.schema import Schema
 
 KINDS = ("frequency", "mean", "lift")
 """Names of the statistics."""
 _MARKS = '()|,!"'
+"""Characters that end a bare key."""
 QUOTED = 'mean("Up (2009)")'
 """A key with marks of its own."""
-"""Characters that end a bare key."""
 MOST_TEXT = 1 << 16
 """Largest number of characters of a query."""
 _QUOTATION = re.compile(r"""[^"\\]*(?:\\.[^"\\]*)*\"""", re.DOTALL)
@@ -49,6 +49,9 @@ class Query:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise QueryError(f"unknown statistic {self.kind!r}; {choices(self.kind, KINDS)}")
+        if any(type(key) is not str for key in self.keys):  # keys of other kinds are named by text
+            object.__setattr__(self, "target", name_of(self.target))
+            object.__setattr__(self, "given", tuple((name_of(key), held) for key, held in self.given))
         seen: dict[str, bool] = {}
         for key, held in self.given:
             if key == self.target:
@@ -61,9 +64,24 @@ class Query:
             raise QueryError("lift compares with a condition; write lift(key | condition)")
 
     @classmethod
-    def of(cls, kind: str, target: str, given: Iterable[str] = (), without: Iterable[str] = ()) -> Query:
-        """A query in Python: among those who hold ``given`` and do not hold ``without``."""
-        return cls(kind, target, (*((k, True) for k in given), *((k, False) for k in without)))
+    def of(
+        cls,
+        kind: str,
+        target: Hashable,
+        given: Iterable[Hashable] = (),
+        without: Iterable[Hashable] = (),
+    ) -> Query:
+        """A query in Python: among those who hold ``given`` and do not hold ``without``.
+
+        Keys are named as the schema was given them: by text, whole numbers, dates and so on.
+        """
+        if isinstance(given, str) or isinstance(without, str):
+            raise QueryError("given and without are lists of keys, also for one key")
+        conditions = (
+            *((name_of(key), True) for key in given),
+            *((name_of(key), False) for key in without),
+        )
+        return cls(kind, name_of(target), conditions)
 
     @classmethod
     def parse(cls, text: str) -> Query:

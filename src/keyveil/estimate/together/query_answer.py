@@ -70,8 +70,22 @@ class QueryAnswer(ShownResult):
             "raw": None if self.raw is None else self.raw.document(),
         }
 
+    @property
+    def value(self) -> float:
+        """The value of the estimate; NaN for a range."""
+        return self.estimate.value
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends of the interval."""
+        return self.estimate.interval
+
     def __float__(self) -> float:
         return self.estimate.value
+
+    def __format__(self, spec: str) -> str:
+        """The value and its interval, each number in the format; without one, the table."""
+        return format(self.estimate, spec) if spec else str(self)
 
     def columns(self) -> dict[str, list[Any]]:
         """One row: the columns of ``QueryResults``."""

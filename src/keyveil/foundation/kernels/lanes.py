@@ -13,12 +13,19 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
-jit: Any = njit(cache=True, nogil=True)
 _inline: Any = intrinsic
 U = np.uint64
 
 LANES = 16
 """Keys of a person that are compared at once."""
+
+
+def jit(loop: Any) -> Any:
+    """The loop, compiled when it is first called, and kept on disk if some folder can be written."""
+    try:
+        return njit(cache=True, nogil=True)(loop)
+    except RuntimeError:  # neither the package, nor the user's cache, nor NUMBA_CACHE_DIR can be
+        return njit(nogil=True)(loop)
 
 
 @_inline

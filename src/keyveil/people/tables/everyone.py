@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isnan
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 from ...foundation.arrays import Words
 from ...foundation.coins import Person, address
 from ...foundation.errors import CoinsError, TableError
-from ...foundation.key_names import key_name
 from ..people import People
 
 FRAME = "frame"
@@ -72,7 +72,7 @@ def _name(person: Any) -> Person:
         return int(person)
     if isinstance(person, float | np.floating) and float(person).is_integer():
         return int(person)
-    if key_name(person) is None:
+    if person is None or (isinstance(person, Real) and isnan(person)):
         raise TableError("everyone has an empty name; leave it out")
     raise CoinsError("a person is named by a whole number or by text")
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.coins import address
+from ...foundation.compiled import KnownLength
 from ...foundation.errors import TableError
 from ...foundation.key_names import key_name
 from ..people import People
@@ -103,10 +104,12 @@ def key_counts(source: Any, *, person: str = "person", key: str = "key") -> dict
 
 def _of_table(table: _Table, lenient: bool, chunk: int, progress: Progress | None) -> Iterator[People]:
     done = 0
-    with table.named():
+    with table.named(), KnownLength() as length:
         for rows in table.groups(chunk):
-            yield table.people(rows, lenient)
             done += rows.num_rows
+            if table.total is not None:
+                length.see(rows.num_rows, done, table.total)
+            yield table.people(rows, lenient)
             if progress is not None:
                 progress(done, table.total)
 

@@ -13,6 +13,7 @@ import numpy as np
 from ...foundation.arrays import Floats
 from ...foundation.coins import address
 from ...foundation.errors import TableError, nearest
+from ...foundation.key_names import key_name
 from ..people import People
 from ..schema import Schema
 from .frames import arrow, flat_frame, numbers_of, readable, unbroken
@@ -119,8 +120,18 @@ def _arrow_table(source: Any, wanted: Collection[str], person: str | None) -> An
             source = source.collect()
     if not hasattr(source, "__arrow_c_stream__"):
         raise TableError(f"cannot read a {type(source).__name__} as a table; give a path or a frame")
+    _check_labels(source)
     with unbroken("the frame cannot be turned into Arrow columns"):
         return pa.RecordBatchReader.from_stream(flat_frame(source, [person])).read_all()
+
+
+def _check_labels(frame: Any) -> None:
+    """Refuse columns without a name of their own; pandas allows them, Arrow does not."""
+    labels = [key_name(label) for label in getattr(frame, "columns", ()) if hasattr(frame, "iloc")]
+    if None in labels:
+        raise TableError("a column of the frame has no name; name it, or leave it out")
+    if twice := [name for name, times in Counter(labels).items() if times > 1]:
+        raise TableError(f"column {twice[0]!r} is in the frame twice; name each column once")
 
 
 def _numbers(column: Any, key: str) -> Floats:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...foundation.coins import Coins
+from ...foundation.compiled import KnownLength
 from ...foundation.errors import TableError
 from ...foundation.files import starts_with, whole_file, whole_folder
 from ...people.tables import read_people
@@ -22,7 +23,7 @@ from .engine import Engine, Progress
 from .local_pool import LocalPool
 from .report_columns import to_batch
 from .report_segments import PARQUET, files_in
-from .shipped_plan import ship, unship
+from .shipped_plan import job_coins, ship, unship
 from .table_segments import ParquetTable, PersonRange, SortedPart, SortRows
 
 FORMAT = "keyveil/reports/1"
@@ -53,13 +54,18 @@ class PrivatiseSegment:
     columns: Columns
     folder: str | None
     """Where each segment's reports are written as Parquet; None if they are returned."""
+    segments: int = 1
+    """The number of all segments."""
+    workers: int = 1
+    """How many of them are worked on at a time."""
 
     def __call__(self, numbered: tuple[int, Segment]) -> Privatised:
         number, segment = numbered
         plan, mapped = unship(self.plan), Counter[str]()
-        batches = list(
-            privatised_rows(plan, segment.table(self.columns), self.columns, self.coins, mapped)
-        )
+        with KnownLength(tables=max(0, self.segments - 1 - number) / self.workers):
+            batches = list(
+                privatised_rows(plan, segment.table(self.columns), self.columns, self.coins, mapped)
+            )
         reports = sum(map(len, batches))
         if self.folder is None:
             return Privatised(reports, mapped, tuple(plan.packing.block(batch) for batch in batches))
@@ -124,15 +130,20 @@ def privatise_files(
     table = parquet_table(sources, columns)
     if not engine.on_one_machine:
         table.paths = [os.path.abspath(path) for path in table.paths]
-    coins = coins or Coins.for_job()
+    coins = job_coins(coins)
     if in_folder:
         with whole_folder(Path(output).absolute()) as folder, _scratch(engine, folder) as scratch:
             segments = list(enumerate(_segments(table, engine, scratch)))
-            work = PrivatiseSegment(ship(plan), coins, columns, str(folder))
-            return engine.sum(work, segments, progress) or Privatised()
+            sizes = len(segments), engine.workers
+            work = PrivatiseSegment(ship(plan), coins, columns, str(folder), *sizes)
+            privatised = engine.sum(work, segments, progress) or Privatised()
+            for begun in folder.glob(".*"):  # by a task that was lost while it wrote
+                begun.unlink(missing_ok=True)
+            return privatised
     with _scratch(engine) as scratch:
         segments = list(enumerate(_segments(table, engine, scratch)))
-        work = PrivatiseSegment(ship(plan), coins, columns, None)
+        sizes = len(segments), engine.workers
+        work = PrivatiseSegment(ship(plan), coins, columns, None, *sizes)
         return _into_file(plan, engine.each(work, segments, progress), output)
 
 

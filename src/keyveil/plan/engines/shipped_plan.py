@@ -1,7 +1,8 @@
-"""Plans as workers get them: by their text, which each process reads and audits once."""
+"""Plans and coins as workers get them: plans by their text, which each process audits once."""
 
 from __future__ import annotations
 
+from ...foundation.coins import Coins
 from ..plan import Plan
 
 MOST = 64
@@ -23,6 +24,15 @@ def unship(text: str) -> Plan:
         plan = Plan.parse(text)
         _remember(text, plan)
     return plan
+
+
+def job_coins(coins: Coins | None) -> Coins:
+    """The coins of a job: as stated, or one secure key for all of its tasks.
+
+    ``Coins.secure()`` takes a new key in every process, so a task that runs again would draw second,
+    different reports of the same people.
+    """
+    return Coins.for_job() if coins is None or coins.renewed else coins
 
 
 def _remember(text: str, plan: Plan) -> str:

@@ -25,12 +25,23 @@ NO_JAVA = (
 )
 LOG = logging.getLogger("keyveil.spark")
 OWN_ERRORS = f"{errors.__name__}."
+UNFIT = (
+    ": install keyveil[data,fast] in a Python of the driver's version on every worker, and set "
+    "PYSPARK_PYTHON to it"
+)
 OF_WORKERS = {
-    r"ModuleNotFoundError: (No module named '[\w.]+)": "{}' in the Python of the workers",
-    r"(Python in worker has different version: .*?),": "{}",
-    r'(Cannot run program ".*?")': "a worker fails: {}",
+    r"ModuleNotFoundError: (No module named '[\w.]+')": "{} in the Python of the workers" + UNFIT,
+    r"(Python in worker has different version: .*?),": "{}" + UNFIT,
+    r'(Cannot run program ".*?")': "a worker fails: {}" + UNFIT,
+    r"(?m)^\s*\w*Error: \[Errno \d+\] (.*)$": (
+        "a worker fails: {}; the driver and all workers must read and write the files under one path"
+    ),
+    r"(?m)^\s*(?:[\w.]*\.)?(\w*MemoryError)|(Python worker exited unexpectedly|ExecutorLostFailure)": (
+        "a worker was ended several times, most often for lack of memory; give workers more "
+        "(spark.executor.memory and spark.executor.memoryOverhead), or fewer cores"
+    ),
 }
-"""What Spark says if the Python of its workers is not fit, and what we say."""
+"""What Spark says if its workers fail, and what we say."""
 PATIENCE = 30.0
 """Seconds after which a quiet session says that no worker has come."""
 
@@ -38,9 +49,9 @@ PATIENCE = 30.0
 class SparkEngine(Engine):
     """Runs segments as tasks of a Spark session. The files must be readable by all workers.
 
-    The workers need keyveil installed, or shipped with ``--py-files``. Without a session it is the
-    running one, or a new one: at ``master``, or as Spark's own settings say. It starts when the first
-    task does, so that what is wrong with the files is told before. A ``quiet`` session logs nothing.
+    The workers need keyveil installed. Without a session it is the running one, or a new one: at
+    ``master``, or as Spark's own settings say. It starts when the first task does, so that what is wrong
+    with the files is told before. A ``quiet`` session logs nothing.
     """
 
     on_one_machine = False
@@ -168,8 +179,5 @@ def plain_errors() -> Iterator[None]:
                 raise kind(message) from None
         for pattern, words in OF_WORKERS.items():
             if match := re.search(pattern, str(error)):
-                raise KeyveilError(
-                    f"{words.format(match[1])}: install keyveil[data,fast] in a Python of the driver's "
-                    "version on every worker, and set PYSPARK_PYTHON to it"
-                ) from None
+                raise KeyveilError(words.format(match[1])) from None
         raise

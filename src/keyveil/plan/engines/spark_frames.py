@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...foundation.coins import Coins
-from ...foundation.errors import TableError
+from ...foundation.errors import ReportError, TableError
 from ...people.tables.frames import Columns, arrow
 from ...people.tables.row_order import cut
 from ..packing import Packing
@@ -18,12 +18,14 @@ from ..plan import Plan
 from ..report import check_plan_name
 from ..tally import Tally
 from .privatising import privatised_rows
-from .report_columns import check_columns, column_names, from_batch, split_batch, to_batch
-from .shipped_plan import ship, unship
+from .report_columns import BITS, check_columns, column_names, from_batch, split_batch, to_batch
+from .shipped_plan import job_coins, ship, unship
 from .spark_engine import map_in_arrow, plain_errors
 
 CHUNK = 1 << 16
 """Number of rows that a task privatises at a time."""
+PERSON, KEY, VALUE = ROLES = ("person", "key", "value")
+"""What the columns of rows are called here, whatever they are called in the user's frame."""
 WHOLE = {"tinyint", "smallint", "int", "bigint"}
 NUMBERS = WHOLE | {"float", "double"}
 
@@ -54,8 +56,8 @@ def privatise(
     if value is None and plan.schema.levels != 1:
         raise TableError("name the column of values; only a schema of one level needs none")
     rows = long_rows(frame, columns, pairs)
-    work = _PrivatiseRows(ship(plan), coins or Coins.for_job(), columns)
-    together = rows.repartition(person).sortWithinPartitions(*(columns.names if lenient else [person]))
+    work = PrivatiseRows(ship(plan), job_coins(coins), columns)
+    together = rows.repartition(PERSON).sortWithinPartitions(*(rows.columns if lenient else [PERSON]))
     return _naming_plan(map_in_arrow(together, work, report_schema(plan.packing)), plan)
 
 
@@ -66,7 +68,7 @@ def tally(frame: Any, plan: Plan, *, rejected: Counter[str] | None = None) -> Ta
     out, and counted there by reason: ``empty`` or ``impossible``.
     """
     check_reports(frame, plan)
-    work = _CountRows(ship(plan), rejected is not None)
+    work = CountRows(ship(plan), rejected is not None)
     with plain_errors():
         parts = map_in_arrow(frame.select(*column_names(plan.packing)), work, "counts binary")
         numbers = parts.rdd.map(_numbers)
@@ -83,9 +85,16 @@ REASONS = ("empty", "impossible")
 
 
 def check_reports(frame: Any, plan: Plan) -> None:
-    """Refuse a DataFrame that lacks the columns of reports, or whose columns name another plan."""
+    """Refuse a DataFrame without the columns of reports, of other types, or that names another plan."""
     check_columns(frame.columns, plan.packing)
+    kinds = dict(frame.dtypes)
     for name in column_names(plan.packing):
+        if name == BITS and kinds[name] != "binary":
+            raise ReportError(f"the column {name!r} of reports holds {kinds[name]}; it must be binary")
+        if name != BITS and kinds[name] not in WHOLE:
+            raise ReportError(
+                f"the column {name!r} of reports holds {kinds[name]}; it must be whole numbers"
+            )
         stated = frame.schema[name].metadata.get("plan")
         if stated is not None:
             check_plan_name(stated, plan.hash, "the reports belong")
@@ -110,21 +119,21 @@ def broken_rows(
 
     columns = Columns(person, key, value, lenient=True)
     rows = long_rows(frame, columns, pairs)
-    of_key = f.col(key).cast("string")
+    of_key = f.col(KEY).cast("string")
     ends = [
         (name, *map(float, ends))
         for name, ends in zip(plan.schema.keys, plan.schema.ranges, strict=True)
     ]
     known = f.broadcast(rows.sparkSession.createDataFrame(ends, "name string, low double, high double"))
     joined = rows.join(known, of_key == f.col("name"), "left")
-    number = f.lit(0.0) if value is None else f.col(value).cast("double")
+    number = f.lit(0.0) if value is None else f.col(VALUE).cast("double")
     missing = number.isNull() | f.isnan(number)
-    listed, keyless = f.col("name").isNotNull(), f.col(key).isNull()
+    listed, keyless = f.col("name").isNotNull(), f.col(KEY).isNull()
     outside = f.lit(False) if value is None else (number < f.col("low")) | (number > f.col("high"))
-    usable = f.when(listed & ~missing, f.struct(person, "name"))
+    usable = f.when(listed & ~missing, f.struct(PERSON, "name"))
     with plain_errors():
         (counts,) = joined.agg(
-            f.count_if(f.col(person).isNull()).alias("no_person"),
+            f.count_if(f.col(PERSON).isNull()).alias("no_person"),
             f.count_if(~listed & ~keyless).alias("unknown_key"),
             f.count_if(keyless & ~missing & f.lit(value is not None)).alias("no_key"),
             f.count_if(listed & missing).alias("no_number"),
@@ -139,20 +148,16 @@ def long_rows(frame: Any, columns: Columns, pairs: str | None) -> Any:
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as f
 
+    asked = columns if pairs is None else Columns(columns.person, pairs, None)
+    asked.check(frame.columns)
+    try:
+        rows = frame.select(*(f.col(_quoted(name)).alias(role) for name, role in _roles(asked)))
+        if pairs is not None:
+            rows = _opened(rows, columns, pairs)
+    except AnalysisException as error:
+        raise TableError(f"Spark cannot read the columns: {str(error).splitlines()[0]}") from None
+    kinds = dict(zip(columns.names, dict(rows.dtypes).values(), strict=True))
     person, key, value = columns.person, columns.key, columns.value
-    if pairs is not None:
-        Columns(person, pairs, None).check(frame.columns)
-        opened = frame.select(person, f.explode_outer(pairs).alias("pair"))
-        try:
-            names = [f.col(f"pair.{name}").alias(name) for name in columns.names[1:]]
-            frame = opened.select(person, *names)
-        except AnalysisException:
-            fields = " and ".join(map(repr, columns.names[1:]))
-            raise TableError(
-                f"column {pairs!r} must be an array of structs with the fields {fields}"
-            ) from None
-    columns.check(frame.columns)
-    kinds = dict(frame.dtypes)
     if kinds[person] not in WHOLE | {"string"}:
         raise TableError(
             f"column {person!r} holds {kinds[person]}; a person is named by a whole number or by text"
@@ -161,7 +166,32 @@ def long_rows(frame: Any, columns: Columns, pairs: str | None) -> Any:
         raise TableError(f"column {key!r} holds {kinds[key]}; a key is text or a whole number")
     if value is not None and kinds[value] not in NUMBERS and not kinds[value].startswith("decimal"):
         raise TableError(f"column {value!r} holds {kinds[value]}; values must be numbers")
-    return frame.select(*columns.names)
+    return rows
+
+
+def _roles(columns: Columns) -> list[tuple[str, str]]:
+    """Each column with what it is called here."""
+    return list(zip(columns.names, ROLES, strict=False))
+
+
+def _quoted(name: str) -> str:
+    """A name as Spark takes it, also with a dot in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _opened(rows: Any, columns: Columns, pairs: str) -> Any:
+    """A row for each pair in an array of structs; one without key and value for an empty array."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, StructType
+
+    kind = rows.schema[KEY].dataType
+    pair = kind.elementType if isinstance(kind, ArrayType) else None
+    if not (isinstance(pair, StructType) and set(columns.names[1:]) <= set(pair.names)):
+        wanted = " and ".join(map(repr, columns.names[1:]))
+        raise TableError(f"column {pairs!r} must be an array of structs with the fields {wanted}")
+    opened = rows.select(PERSON, f.explode_outer(KEY).alias("pair"))
+    inner = (f.col("pair").getField(name).alias(role) for name, role in _roles(columns)[1:])
+    return opened.select(PERSON, *inner)
 
 
 def report_schema(packing: Packing) -> str:
@@ -180,7 +210,7 @@ def _naming_plan(reports: Any, plan: Plan) -> Any:
 
 
 @dataclass(frozen=True)
-class _PrivatiseRows:
+class PrivatiseRows:
     """Privatises the rows of a partition, which are in order of people."""
 
     plan: str
@@ -196,7 +226,7 @@ class _PrivatiseRows:
 
 
 def _named(batches: Iterable[Any], columns: Columns) -> Iterator[Any]:
-    """Batches whose first column is called person, as ``cut`` wants it."""
+    """Batches whose columns have the names that ``cut`` wants."""
     pa = arrow()
     for batch in batches:
         if batch.num_rows:
@@ -204,12 +234,11 @@ def _named(batches: Iterable[Any], columns: Columns) -> Iterator[Any]:
                 raise TableError(
                     f"column {columns.person!r} has an empty cell; every row must name its person"
                 )
-            names = ["person", *columns.names[1:]]
-            yield pa.RecordBatch.from_arrays(batch.columns, names=names)
+            yield pa.RecordBatch.from_arrays(batch.columns, names=ROLES[: len(columns.names)])
 
 
 @dataclass(frozen=True)
-class _CountRows:
+class CountRows:
     """Counts the reports of a partition: how many are left out by reason, then all cells."""
 
     plan: str

@@ -12,8 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 from ...foundation.errors import KeyveilError, ReportError
 from ...people.tables.frames import arrow
+from ..packing import IMPOSSIBLE, Packing
 from ..plan import Plan
-from ..report import Report, Reports
+from ..report import Report, check_plan_name
 from ..report_file import MAGIC, parse
 from ..tally import Tally
 from .report_columns import to_batch
@@ -82,6 +83,9 @@ def running_tally(
 
 def messages(frame: Any, plan: Plan) -> Any:
     """The reports in messages (column ``value``, text or bytes); an unreadable one is impossible."""
+    kind = dict(frame.dtypes)["value"]
+    if kind not in ("string", "binary"):
+        raise ReportError(f"the column 'value' of messages holds {kind}; it must be text or binary")
     values = frame.selectExpr("cast(value as binary) as value")
     return map_in_arrow(values, _ReadMessages(ship(plan)), report_schema(plan.packing))
 
@@ -147,36 +151,47 @@ class _AddRows:
 
 @dataclass(frozen=True)
 class _ReadMessages:
-    """Reads messages into the columns of reports."""
+    """Reads messages into the columns of reports, a batch of them at a time."""
 
     plan: str
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        plan, pa = unship(self.plan), arrow()
-        schema = to_batch(_no_reports(plan), plan.packing, signed=True).schema
-        marks = [pa.array([-1]), pa.array([bytes(plan.packing.bits_width)], pa.binary())]
-        arrays = [mark.cast(column.type) for mark, column in zip(marks, schema, strict=False)]
-        impossible = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        plan = unship(self.plan)
+        packing = plan.packing
         for batch in batches:
+            rows, unreadable = list[bytes](), 0
             for content in batch.column(0).to_pylist():
                 try:
-                    for reports in _in_message(plan, content or b""):
-                        yield to_batch(reports, plan.packing, signed=True)
+                    rows.append(_in_message(plan, content or b""))
                 except KeyveilError:
-                    yield impossible
+                    unreadable += 1
+            read = to_batch(packing.reports(packing.rows(b"".join(rows))), packing, signed=True)
+            yield read
+            yield _impossible(read.schema, packing, unreadable)
 
 
-def _in_message(plan: Plan, content: bytes) -> list[Reports]:
-    """The reports of a message, all of them or none."""
+def _impossible(schema: Any, packing: Packing, number: int) -> Any:
+    """Reports that no device could send, which stand for messages that cannot be read."""
+    pa = arrow()
+    content = [[-1] * number, [bytes(packing.bits_width)] * number]
+    arrays = [pa.array(own, column.type) for own, column in zip(content, schema, strict=False)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _in_message(plan: Plan, content: bytes) -> bytes:
+    """The rows of the reports in a message, all of them or none."""
+    packing = plan.packing
     if content.startswith(MAGIC):
-        return list(parse(plan, content))
-    reports = [Report.parse(line) for line in content.splitlines() if line.strip()]
-    if not reports:
+        return b"".join(packing.packed(batch).tobytes() for batch in parse(plan, content))
+    rows = list[bytes]()
+    for line in content.splitlines():
+        if line.strip():
+            report = Report.parse(line)
+            check_plan_name(report.plan, plan.hash, "the report belongs")
+            row = packing.row(report.cells)
+            if row is None:
+                raise ReportError(IMPOSSIBLE)
+            rows.append(row)
+    if not rows:
         raise ReportError("the message is empty")
-    for report in reports:
-        plan.packing.check(report)
-    return [plan.packing.batch_of([report.cells for report in reports])]
-
-
-def _no_reports(plan: Plan) -> Reports:
-    return plan.packing.reports(plan.packing.rows(b""))
+    return b"".join(rows)

@@ -1,6 +1,7 @@
 """Seconds of a person in the clients of other packages; it runs in an environment that has only these.
 
-Each line of input names a row; the answer is a line of JSON: seconds by package.
+Each line of input names a row; the answer is a line of JSON: seconds by package. For KVUE a package has
+what one writes with its k-RR: pick a key, look it up in the record, round its value, randomise.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from math import e as odds
+from random import random, randrange
 from time import thread_time
 from typing import Any
 
 import opendp.prelude as dp  # type: ignore[import-not-found]
 from diffprivlib.mechanisms import Binary  # type: ignore[import-not-found]
 from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Client  # type: ignore[import-not-found]
+from multi_freq_ldpy.pure_frequency_oracles.LH import LH_Client  # type: ignore[import-not-found]
 from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Client  # type: ignore[import-not-found]
 from pure_ldp.frequency_oracles.direct_encoding import DEClient  # type: ignore[import-not-found]
 from pure_ldp.frequency_oracles.hadamard_response import (  # type: ignore[import-not-found]
@@ -40,13 +43,34 @@ def clients(task: str, states: int) -> Iterator[tuple[str, Call]]:
         if states == 2:
             coin = Binary(epsilon=1.0, value0="0", value1="1")
             yield "diffprivlib", lambda state: coin.randomise(str(state))
-    elif task == "unary":
-        yield "pure-ldp", UEClient(1.0, states, True, lambda item: item).privatise
-        yield "multi-freq-ldpy", lambda state: UE_Client(state, states, 1.0)
+    elif task == "KVUE":
+        for package, call in clients("k-RR", 3):
+            yield package, _of_records(call, states)
+    elif task in ("SUE", "OUE"):
+        optimal = task == "OUE"
+        yield "pure-ldp", UEClient(1.0, states, optimal, lambda item: item).privatise
+        yield "multi-freq-ldpy", lambda state: UE_Client(state, states, 1.0, optimal)
+    elif task == "hashing":
+        yield "pure-ldp", LHClient(1.0, states, use_olh=True).privatise
+        yield "multi-freq-ldpy", lambda state: LH_Client(state, states, 1.0)
     elif task == "Hadamard":
         yield "pure-ldp", HadamardResponseClient(1.0, states, None, lambda item: item).privatise
     elif task == "decoding":
         yield "pure-ldp", _decoder(states)
+
+
+def _of_records(call: Call, keys: int) -> Call:
+    """Randomises the state of one key of a record of ten: 0 if it is absent, else its rounded value."""
+    values = [random() for _ in range(keys)]
+    records = [{(first + step) % keys: values[step] for step in range(10)} for first in range(keys)]
+
+    def privatise(person: int) -> tuple[int, object]:
+        key = randrange(keys)
+        value = records[person].get(key)
+        state = 0 if value is None else 1 + (random() < value)
+        return key, call(state)
+
+    return privatise
 
 
 def _decoder(items: int) -> Call:
@@ -57,7 +81,11 @@ def _decoder(items: int) -> Call:
 
 
 def seconds(call: Call, states: int, least: float) -> float:
-    """Seconds for one person, the shortest of three runs of at least ``least`` seconds each."""
+    """Seconds for one person, the shortest of three runs of at least ``least`` seconds each.
+
+    The first call is not counted: multi-freq-ldpy compiles its loops then.
+    """
+    call(0)
     count = 1
     while (taken := _taken(call, states, count)) < least:
         count *= 2

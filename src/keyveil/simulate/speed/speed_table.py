@@ -60,7 +60,7 @@ class SpeedRow:
         """The aims in words, those that were missed marked."""
         words, missed = [], self.missed
         for name, aim in self.aims.items():
-            text = f"{aim:.0%} of {name}" if name in SHARES else f"{aim:g} x {name}"
+            text = f"{_percent(aim)} of {name}" if name in SHARES else f"{aim:g} x {name}"
             if name == "seconds":
                 text = SpeedRow("", aim, "call").shown_value
             words.append(f"{text} (missed)" if name in missed else text)
@@ -116,7 +116,12 @@ def _shown(name: str, ratio: float | None) -> str:
     if ratio is None:
         return ""
     if name in SHARES:
-        return f"{ratio:.0%}"
+        return _percent(ratio)
     if ratio >= 20:
         return f"{ratio:,.0f} x"
     return f"{ratio:.1f} x" if ratio >= 1 else f"{ratio:.1g} x"
+
+
+def _percent(share: float) -> str:
+    """A share as text, with a decimal below ten percent."""
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"

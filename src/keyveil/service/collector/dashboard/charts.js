@@ -64,8 +64,11 @@ function colours(kind, values, ends) {
   return d3.scaleSequential(domain, d3.interpolateRgb(css("--cell-low"), css("--cell-high"))).clamp(true);
 }
 
-/** The matrix: colour is the value, the size of a square how sure it is; hatched cells are not estimable. */
-export function heat({ keys, cells, kind, ends, width, describe, picked }) {
+/**
+ * The matrix: colour is the value, the size of a square how sure it is; hatched cells are not estimable.
+ * ``pick(cell)`` of the drawing marks a cell; to draw everything anew takes too long for a key press.
+ */
+export function heat({ keys, cells, kind, ends, width, describe }) {
   const size = Math.max(7, Math.min(64, Math.floor((width - 130) / keys.length)));
   const margin = { left: 118, top: 96 };
   const [known, unknown] = [[], []];
@@ -77,7 +80,7 @@ export function heat({ keys, cells, kind, ends, width, describe, picked }) {
   const every = d3.range(0, keys.length, step);
   const dims = { width: margin.left + size * keys.length + 8, height: margin.top + size * keys.length + 8 };
   const square = (more) => ({ x: "given", y: "target", ...more });
-  return Plot.plot({
+  const drawing = Plot.plot({
     ...dims, marginLeft: margin.left, marginTop: margin.top, marginBottom: 8, marginRight: 8, style: STYLE,
     x: { domain: d3.range(keys.length), axis: null, padding: 0, round: false }, y: { domain: d3.range(keys.length), axis: null, padding: 0, round: false },
     marks: [
@@ -88,9 +91,15 @@ export function heat({ keys, cells, kind, ends, width, describe, picked }) {
       Plot.axisY(every, { tickSize: 0, tickFormat: (i) => names[i], label: null, fontSize: 11 }),
       Plot.axisX(every, { anchor: "top", tickSize: 0, tickRotate: -55, textAnchor: "start", tickFormat: (i) => names[i], label: null, fontSize: 11 }),
       Plot.tip(cells, Plot.pointer({ x: "given", y: "target", title: describe, fill: "var(--card)", stroke: "var(--field)", maxRadius: size })),
-      picked ? Plot.cell([picked], square({ stroke: "var(--other)", strokeWidth: 2, fill: "none" })) : null,
     ],
   });
+  const [x, y] = [drawing.scale("x"), drawing.scale("y")];
+  drawing.pick = ({ given, target }) => {
+    drawing.querySelector(".picked")?.remove();
+    const place = { x: x.apply(given), y: y.apply(target), width: x.bandwidth, height: y.bandwidth };
+    drawing.append(s("rect", { class: "picked", ...place, fill: "none", stroke: "var(--other)", "stroke-width": 2, "pointer-events": "none" }));
+  };
+  return drawing;
 }
 
 /** Squares around the middle of their cells, of any size: a mark of Plot's rect, placed in pixels. */

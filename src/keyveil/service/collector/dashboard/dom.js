@@ -94,6 +94,14 @@ export function choice(label, options, value, onchange, id) {
   return h("label", { class: "field" }, h("span", {}, label), select);
 }
 
+/** A field for web origins, one a line; ``origins`` is what it holds. */
+export function originsField(held = []) {
+  const input = h("textarea", { rows: 2, cols: 34, spellcheck: "false", placeholder: location.origin, value: held.join("\n") });
+  const field = h("label", { class: "field" }, h("span", {}, "Web pages that may send: their origins, one a line"), input);
+  Object.defineProperty(field, "origins", { get: () => input.value.split(/\s+/).filter(Boolean) });
+  return field;
+}
+
 /** A question with two buttons; resolves to whether it was confirmed. */
 export function confirmed(title, words, verb, dangerous = true) {
   return new Promise((resolve) => {

@@ -1,11 +1,13 @@
 /** Collections at a glance; an admin makes new ones and tokens here. */
 
 import { collection, get, send } from "./api.js";
-import { choice, epsilon, h, put, whole } from "./dom.js";
+import { choice, epsilon, h, originsField, put, whole } from "./dom.js";
 import { address } from "./place.js";
 import { tokens } from "./tokens.js";
 
 const EVERY = 2000;
+/** Milliseconds after which health is computed again if reports have arrived. */
+const CHECK_AGAIN = 60000;
 
 export function home(session) {
   const cards = h("div", { class: "cards" });
@@ -49,9 +51,10 @@ export function home(session) {
     checking = true;
     for (const row of rows) {
       const made = known.get(row.name);
-      if (left || !made || made.checked || !row.reports) continue;
-      made.checked = true;
+      if (left || !made || !row.reports || made.checked === row.reports || performance.now() < made.again) continue;
+      made.checked = row.reports;
       try { made.health((await get(`${collection(row.name)}/checks`)).suspicious ? "suspicious" : "fine"); } catch { made.health("not checked"); }
+      made.again = performance.now() + CHECK_AGAIN;
     }
     checking = false;
   }
@@ -68,7 +71,7 @@ function card(name) {
   const element = h("article", { class: "card", "data-collection": name }, h("div", { class: "row between" }, h("h2", {}, h("a", { href: address(["c", name, "answers"]) }, name)), state),
     h("dl", { class: "facts" }, Object.entries(cells).map(([title, cell]) => h("div", {}, h("dt", {}, title), cell)), h("div", {}, h("dt", {}, "Health"), health)));
   return {
-    element, checked: false,
+    element, checked: 0, again: 0,
     health: (verdict) => put(health, h("span", { class: `badge ${verdict}` }, verdict)),
     show(row) {
       state.className = `badge ${row.state}`;
@@ -100,12 +103,14 @@ function creation(done) {
   const name = h("input", { required: true, pattern: "[a-z0-9]([a-z0-9\\-]*[a-z0-9])?", maxlength: 64, placeholder: "menu" });
   const file = h("input", { type: "file", accept: ".json,application/json", required: true });
   const people = h("input", { type: "number", min: 1, placeholder: "no limit" });
+  const pages = originsField();
   const problem = h("div", { role: "alert" });
   const buttons = h("div", { class: "row end" }, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), h("button", { class: "primary" }, "Create"));
   const form = h("form", { class: "form", onsubmit: create }, h("h2", { id: "new" }, "New collection"), problem,
     h("label", { class: "field" }, h("span", {}, "Name: small letters, digits, hyphens"), name),
     h("label", { class: "field" }, h("span", {}, "Plan, as keyveil plan writes it"), file),
     h("label", { class: "field" }, h("span", {}, "Reports of a round, at most"), people),
+    pages,
     choice("Begin", [["open", "open"], ["paused", "paused"]], state, (chosen) => { state = chosen; }), buttons);
   const dialog = h("dialog", { "aria-labelledby": "new" }, form);
 
@@ -114,7 +119,7 @@ function creation(done) {
     try {
       let plan;
       try { plan = JSON.parse(await file.files[0].text()); } catch { throw new Error("The file is no plan: it is not JSON."); }
-      const made = await send("POST", "/v1/collections", { name: name.value, plan, state, terms: people.value ? { people: Number(people.value) } : {} });
+      const made = await send("POST", "/v1/collections", { name: name.value, plan, state, terms: { origins: pages.origins, ...(people.value && { people: Number(people.value) }) } });
       done();
       if (!made.warnings.length) return dialog.close();
       put(problem, made.warnings.map((words) => h("p", { class: "warning" }, words)));

@@ -5,7 +5,7 @@ import { framed, intervals, ready } from "./charts.js";
 import { choice, figure, glyph, h, interval, put } from "./dom.js";
 import { address, here, keep } from "./place.js";
 import { csv, download } from "./save.js";
-import { table } from "./table.js";
+import { keepView, table, viewOf } from "./table.js";
 
 const WORDS = {
   shrunk: "Each answer is moved towards what all keys have in common, as far as the tally shows that this lowers the error. Its interval still covers its own key.",
@@ -23,7 +23,7 @@ export function rangeOf(plan, place) {
 
 function make(context) {
   const { params } = here();
-  const view = { sort: params.get("sort") ?? "", desc: params.get("desc") === "1", find: params.get("find") ?? "", page: Number(params.get("page") ?? 0) };
+  const view = viewOf(params);
   let raw = params.get("values") === "raw";
   let level = params.get("level") ?? "0.95";
   let document = null, tallest = 1;
@@ -37,7 +37,7 @@ function make(context) {
       id: part, title: part === "frequency" ? "Frequency" : "Mean", number: true, wide: 3, sort: (row) => estimate(row, part)?.value,
       cells: (row) => cellsOf(part, estimate(row, part), ends(part, row.key), raw),
     }))];
-  const listing = table({ label: "Answers for every key", columns, name: "key", view, changed: () => keep({ sort: view.sort, desc: view.desc ? "1" : null, find: view.find, page: view.page || null }) });
+  const listing = table({ label: "Answers for every key", columns, name: "key", view, changed: () => keepView(view) });
   const figures = h("div", { class: "two" });
   const note = h("p", { class: "note" });
   const problem = h("div", { role: "alert" });

@@ -17,7 +17,7 @@ function make(context) {
   const kinds = ["frequency", "mean", "lift"].filter((kind) => kind !== "mean" || context.facts.answers.includes("mean"));
   const asked = here().params.get("kind");
   let kind = kinds.includes(asked) ? asked : "frequency";
-  let document = null, cells = [], at = null, seen = 0;
+  let document = null, cells = [], drawing = null, at = null, seen = 0;
   const holder = h("div");
   const detail = h("p", { "aria-live": "polite", id: "cell" }, "Point at a cell, or move with the arrow keys, to read its interval.");
   const fresh = h("button", { type: "button", hidden: true, onclick: load }, "Update");
@@ -47,13 +47,14 @@ function make(context) {
     const all = keys.map((_, place) => ends(place));
     const range = [Math.min(...all.map((e) => e[0])), Math.max(...all.map((e) => e[1]))];
     const values = cells.filter((cell) => cell.value !== null && cell.high !== null).map((cell) => cell.value);
-    const drawing = heat({ keys, cells, kind, ends: range, width: context.width() - 50, describe: words, picked: at && cells.find((cell) => cell.target === at[0] && cell.given === at[1]) });
+    drawing = heat({ keys, cells, kind, ends: range, width: context.width() - 50, describe: words });
     drawing.addEventListener("input", () => { if (drawing.value) say(drawing.value); });
     const figureNode = framed(drawing, { title: `${kind} of the row's key given the column's`, name: `${context.name}-matrix`, legend: heatLegend(kind, range, values), fixed: true });
     const area = figureNode.querySelector(".drawing");
     area.dataset.id = "matrix";
     area.addEventListener("keydown", move);
     put(holder, figureNode);
+    if (at) drawing.pick(chosen());
     element.dataset.milliseconds = String(performance.now() - begun);
   }
 
@@ -66,9 +67,11 @@ function make(context) {
     if (next[0] === next[1]) next = [limit(next[0] + step[0]), limit(next[1] + step[1])];
     if (next[0] === next[1]) return;
     at = next;
-    draw();
-    say(cells.find((cell) => cell.target === at[0] && cell.given === at[1]));
+    drawing.pick(chosen());
+    say(chosen());
   }
+
+  const chosen = () => cells.find((cell) => cell.target === at[0] && cell.given === at[1]);
 
   function words(cell) {
     const sign = cell.shown === false ? "\nno sign that they go together" : "";

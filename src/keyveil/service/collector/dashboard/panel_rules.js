@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { choice, figure, h, interval, put, whole } from "./dom.js";
 import { address, here, keep } from "./place.js";
 import { csv, download } from "./save.js";
-import { table } from "./table.js";
+import { keepView, table, viewOf } from "./table.js";
 
 export const rules = { id: "rules", title: "Rules", offered: (context) => context.together, make };
 
@@ -14,20 +14,19 @@ function make(context) {
   const { params } = here();
   let rate = params.get("rate") ?? "0.05", given = params.get("given") ?? "held";
   let document = null;
-  const view = { sort: "", desc: false, find: params.get("find") ?? "" };
-  const cell = (kind, estimate) => [
-    h("td", { class: "number value", "data-kind": kind, "data-value": estimate.value }, kind === "lift" ? `${figure(kind, estimate.value, estimate.stderr)} ×` : figure(kind, estimate.value, estimate.stderr)),
-    h("td", { class: "ends" }, interval(kind, estimate)),
-  ];
+  const view = viewOf(params);
+  const cell = (kind, estimate) => [h("td", { class: "number", "data-kind": kind, "data-value": estimate.value },
+    h("div", { class: "value" }, kind === "lift" ? `${figure(kind, estimate.value, estimate.stderr)} ×` : figure(kind, estimate.value, estimate.stderr)),
+    h("div", { class: "under" }, interval(kind, estimate)))];
   const columns = [
     { id: "people", title: "People", sort: people, cells: (rule) => [h("td", { class: "key" }, h("a", { "data-id": `${people(rule)}>${rule.consequent}`, href: address(["c", context.name, "explore"], { target: rule.consequent, with: rule.antecedent.filter((c) => c.held).map((c) => c.key), without: rule.antecedent.filter((c) => !c.held).map((c) => c.key) }) }, people(rule)))] },
     { id: "also", title: "also have", sort: (rule) => rule.consequent, cells: (rule) => [h("td", { class: "key" }, rule.consequent)] },
-    { id: "frequency", title: "Share of them", number: true, wide: 2, sort: (rule) => rule.frequency.value, cells: (rule) => cell("frequency", rule.frequency) },
-    { id: "reverse", title: "The other way", number: true, wide: 2, sort: (rule) => rule.reverse.value, cells: (rule) => cell("frequency", rule.reverse) },
-    { id: "lift", title: "Lift", number: true, wide: 2, sort: (rule) => rule.lift.value, cells: (rule) => cell("lift", rule.lift) },
-    { id: "support", title: "Of all people", number: true, wide: 2, sort: (rule) => rule.support.value, cells: (rule) => cell("frequency", rule.support) },
+    { id: "frequency", title: "Share of them", number: true, sort: (rule) => rule.frequency.value, cells: (rule) => cell("frequency", rule.frequency) },
+    { id: "reverse", title: "The other way", number: true, sort: (rule) => rule.reverse.value, cells: (rule) => cell("frequency", rule.reverse) },
+    { id: "lift", title: "Lift", number: true, sort: (rule) => rule.lift.value, cells: (rule) => cell("lift", rule.lift) },
+    { id: "support", title: "Of all people", number: true, sort: (rule) => rule.support.value, cells: (rule) => cell("frequency", rule.support) },
   ];
-  const listing = table({ label: "Association rules", columns, name: "rule", view, changed: () => keep({ find: view.find }) });
+  const listing = table({ label: "Association rules", columns, name: "rule", view, changed: () => keepView(view) });
   listing.hidden = true; // "0 rules" would be said too early
   const words = h("p", { class: "note" });
   const problem = h("div");

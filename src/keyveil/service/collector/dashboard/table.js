@@ -1,6 +1,7 @@
 /** A table that is sorted, searched and paged: a thousand rows cost no more than one page. */
 
 import { h, put, whole } from "./dom.js";
+import { keep } from "./place.js";
 
 const PAGE = 50;
 
@@ -62,6 +63,12 @@ export function table({ label, columns, name, view, changed, rows: first = [] })
   draw();
   return element;
 }
+
+/** The view of a table that an address keeps. */
+export const viewOf = (params) => ({ sort: params.get("sort") ?? "", desc: params.get("desc") === "1", find: params.get("find") ?? "", page: Math.floor(Number(params.get("page"))) || 0 });
+
+/** Keep the view of a table in the address. */
+export const keepView = (view) => keep({ sort: view.sort, desc: view.desc ? "1" : null, find: view.find, page: view.page || null });
 
 /** Unknown values come last, whichever way is up. */
 function by(column, desc) {

@@ -1,0 +1,148 @@
+"""Ratio of predicted to measured error of the planner's choice, answered by default.
+
+``python -m bench.predicted_auto [--write] [--data DIR] [--json FILE] [--repeat 100] [--only NAMES]
+[--epsilon 0.1,...] [--ways auto,...]`` measures the populations of ``bench.planner`` with a planner that
+is told the table, one that is told nothing, and one that has a first round. ``--conditional`` measures
+conditionals of the most held keys of real tables instead, with a planner that is told the table, and
+prints their table.
+``--json`` keeps rows that were measured before, so that populations can be measured one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keyveil import Coins
+from keyveil.estimate import DEFAULT
+from keyveil.people.population import Population
+from keyveil.simulate.contest import Contest
+
+from .planner import EPSILONS, NAMES, PILOTS, populations, write
+from .predicted import HIGH, LOW
+from .shrunk_conditionals import TABLES, most_held
+
+WAYS = {"auto": "the table", "auto:one_round": "nothing", "auto:pilot": "its first round"}
+"""Competitors, and what the planner is told."""
+KEYS = (8, 20)
+PEOPLE = 100_000
+TOGETHER_EPSILONS = ("0.5", "1", "2", "4")
+Row = dict[str, Any]
+
+
+def settings(given: argparse.Namespace) -> Iterator[tuple[Population, str, int, int | None]]:
+    """Populations with their names, the number of people, and the number of keys in a conditional."""
+    only = {name for name in given.only.split(",") if name}
+    if not given.conditional:
+        for name, (population, people) in populations(given.data, only).items():
+            yield population, name, people, None
+        return
+    for name, ends in TABLES.items() if given.data else ():
+        for keys in KEYS if not only or name in only else ():
+            yield (
+                most_held(given.data / f"{name}.parquet", ends, keys),
+                f"{name}, {keys} keys",
+                PEOPLE,
+                2,
+            )
+
+
+def measured(contest: Contest, name: str, way: str, epsilon: str) -> Row:
+    """One row: the prediction over the measured error, with its standard error."""
+    document = contest.rows(way, epsilon)[0].document()
+    middle = "" if contest.keys_together is None else "conditional_"
+    row: Row = {"population": name, "way": way, "epsilon": epsilon}
+    row |= {part: document[part] for part in ("chosen", "refused")}
+    for statistic in ("frequency", "mean"):
+        predicted, mse, error = (
+            document[f"{kind}_{middle}{statistic}{end}"]
+            for kind, end in (("predicted", ""), ("mse", ""), ("mse", "_se"))
+        )
+        row[statistic] = (predicted / mse, predicted / mse * error / mse)
+    return row
+
+
+def verdict(rows: list[Row]) -> str:
+    """How many ratios lie within a tenth, of plans that the planner does not refuse."""
+    ratios = [row[s][0] for row in rows if not row["refused"] for s in ("frequency", "mean")]
+    if not ratios:
+        return "the planner refuses all."
+    inside = sum(LOW <= ratio <= HIGH for ratio in ratios)
+    return (
+        f"{inside} of {len(ratios)} ratios are within {LOW} to {HIGH}: the smallest is "
+        f"{min(ratios):.2f} and the largest {max(ratios):.2f}."
+    )
+
+
+def lines_of(rows: list[Row]) -> list[str]:
+    """Every setting: the plan, whether the planner refuses it, and both ratios."""
+    ways = [way for way in WAYS if any(row["way"] == way for row in rows)]
+    lines = [
+        f"- Told {WAYS[way]}, if the planner can answer: "
+        f"{verdict([row for row in rows if row['way'] == way])}"
+        for way in ways
+    ]
+    lines += [
+        "",
+        "| population | epsilon | told | plan | planner | predicted / measured, f | m |",
+        "| --- | --: | --- | --- | --- | --: | --: |",
+    ]
+    for row in rows:
+        ratios = (f"{ratio:.2f} ± {error:.2f}" for ratio, error in (row["frequency"], row["mean"]))
+        says = "refuses" if row["refused"] else "can answer"
+        facts = (row["population"], row["epsilon"], WAYS[row["way"]], row["chosen"], says, *ratios)
+        lines.append(f"| {' | '.join(facts)} |")
+    return lines
+
+
+def place(row: Row) -> tuple[int, str, int, float]:
+    """The place of a row in its table."""
+    name = str(row["population"]).partition(",")[0]
+    order = NAMES.index(name) if name in NAMES else len(NAMES)
+    return order, row["population"], list(WAYS).index(row["way"]), float(row["epsilon"])
+
+
+def main() -> None:
+    """Measure, print, and with ``--write`` put the table into the docs."""
+    parser = argparse.ArgumentParser(prog="python -m bench.predicted_auto", description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--data", type=Path, help="a folder with the tables of ratings")
+    parser.add_argument("--repeat", type=int, default=100)
+    parser.add_argument("--only", default="", help="names of populations, all by default")
+    parser.add_argument("--epsilon", default="")
+    parser.add_argument("--ways", default="")
+    parser.add_argument("--conditional", action="store_true")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    rows: list[Row] = []
+    if given.json and given.json.exists():
+        rows = json.loads(given.json.read_text())
+    known = {(row["population"], row["way"], row["epsilon"]) for row in rows}
+    ways = given.ways.split(",") if given.ways else ["auto"] if given.conditional else list(WAYS)
+    usual = TOGETHER_EPSILONS if given.conditional else EPSILONS
+    for population, name, people, together in settings(given):
+        coins = Coins.stated("bench predicted auto").under(name)
+        contest = Contest(
+            population, people, given.repeat, coins, estimators=(DEFAULT,), pilots=PILOTS,
+            keys_together=together,
+        )  # fmt: skip
+        for way in ways:
+            for epsilon in given.epsilon.split(",") if given.epsilon else usual:
+                if (name, way, epsilon) in known:
+                    continue
+                rows.append(measured(contest, name, way, epsilon))
+                print(lines_of(rows[-1:])[-1], flush=True)
+                if given.json:
+                    given.json.write_text(json.dumps(rows))
+    rows.sort(key=place)
+    lines = lines_of(rows)
+    print("\n".join(lines))
+    if given.write and not given.conditional:
+        write({"predicted-auto": lines})
+
+
+if __name__ == "__main__":
+    main()
