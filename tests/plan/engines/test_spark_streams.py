@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from engine_cases import (
     COINS,
     mechanism_plan,
