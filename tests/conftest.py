@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -16,6 +16,7 @@ from hypothesis.internal.conjecture import engine
 
 if TYPE_CHECKING:
     from desk import Desk, Postgres
+    from xdist.scheduler import LoadScopeScheduling
 
 for library in ("OPENBLAS", "OMP", "MKL"):
     # Read when NumPy is imported, which nothing above does. The tests' matrices are small: threads of
@@ -62,35 +63,29 @@ def few_draws() -> Iterator[None]:
         yield
 
 
-ONCE_FOR_A_FILE = (
-    "tests/attacks/test_fakes.py",
-    "tests/e2e/test_piloting.py",
-    "tests/e2e/test_planning.py",
-    "tests/planner/test_advice.py",
-    "tests/test_package.py",
-    "tests/trust/test_poison.py",
-)
-"""Files whose functions keep what they computed: the planner's answers, tallies, syntax trees."""
+# -- which worker runs a test ----------------------------------------------------------------------
+
+APART = ("tests/e2e/test_docs.py",)
+"""Files whose tests are long and share nothing."""
+SPARK = "tests/plan/engines/test_spark"
+"""Files whose tests share one cluster and one application."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a fixture of their file run on one worker, so that it is set up once."""
-    for item in items:
-        name = item.nodeid.partition("::")[0]
-        if item.get_closest_marker("xdist_group") is None and (
-            name in ONCE_FOR_A_FILE or has_fixture_of_its_file(item)
-        ):
-            item.add_marker(pytest.mark.xdist_group(name))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """The tests of a file run on one worker, so that what they share is set up and computed once.
 
+    xdist's groups do not do that: with pytest 9.2 its mark has no effect.
+    """
+    from xdist.scheduler import LoadScopeScheduling
 
-def has_fixture_of_its_file(item: pytest.Item) -> bool:
-    """Whether it asks for a fixture that lives as long as its file; some only change settings."""
-    definitions = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
-    return any(
-        definition[-1].scope == "module" and name not in ("few_draws", "planned_once", "quick_forecasts")
-        for name, definition in definitions.items()
-    )
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(APART):
+                return nodeid
+            return SPARK if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
+
+    return ByFile(config, log)
 
 
 # -- the collector's stores ------------------------------------------------------------------------

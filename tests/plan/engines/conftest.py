@@ -1,6 +1,8 @@
-"""One cluster of Spark and one application for all tests of the group ``spark``."""
+"""One cluster of Spark and one application for all tests of Spark, which run on one worker."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 from engine_cases import table, written
@@ -9,6 +11,8 @@ from spark_cluster import Cluster, session
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
+    if "PYTEST_XDIST_WORKER" in os.environ:  # a second one in a run fails
+        (tmp_path_factory.getbasetemp().parent / "cluster").touch(exist_ok=False)
     made = Cluster(tmp_path_factory.mktemp("cluster"))
     yield made
     made.stop()

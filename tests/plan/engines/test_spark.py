@@ -39,8 +39,6 @@ from keyveil.plan.engines.spark_engine import map_in_arrow
 from keyveil.service.collector.operations.export import export
 from keyveil.simulate import simulate_on, simulation_segments
 
-pytestmark = pytest.mark.xdist_group("spark")  # one cluster and one application for all of them
-
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_every_mechanism_has_the_tally_of_the_library(name, frame):

@@ -25,8 +25,6 @@ from keyveil.plan.engines import LocalPool, privatise_files, tally_files
 from keyveil.plan.engines.stream_state import StreamState
 from keyveil.plan.report_file import writing
 
-pytestmark = pytest.mark.xdist_group("spark")  # one cluster and one application for all of them
-
 
 def report_files(plan: Plan, folder: Path, numbers: range) -> None:
     """Files of reports, each moved into the folder when it is complete."""

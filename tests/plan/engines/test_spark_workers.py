@@ -24,8 +24,6 @@ from keyveil import REGISTRY, Tally
 from keyveil.channel import SHAPES
 from keyveil.plan.engines import SparkEngine, privatise_files, table_segments, tally_files
 
-pytestmark = pytest.mark.xdist_group("spark")  # one cluster and one application for all of them
-
 
 @pytest.fixture(scope="module", autouse=True)
 def stopped_after(spark, cluster):
