@@ -739,12 +739,12 @@ def test_the_compiled_rounding_is_the_plain_one_at_every_threshold(levels):
         if levels > 1:
             by_hand = [int(below) + 1 + (int(word) < int((at - below) * WORD)) for word in words]
             assert plain.tolist() == by_hand
-        room, states = np.empty(count), np.empty(count, np.uint16)
-        who, row = np.arange(count, dtype=np.uint32), np.arange(count, dtype=np.uint64)
-        both = np.stack([words, words], axis=1)
-        loops.round_held(
-            both, keys, values, schema.low, schema.high, levels, count, who, row, room, states
-        )
+        table = np.arange(count + 1), np.pad(keys, (0, loops.LANES)), values
+        both = np.stack([np.zeros_like(words), words, words, words], axis=1)
+        picked, states = np.empty(count, np.uint32), np.empty(count, np.uint32)
+        ranges = schema.low, schema.high, levels
+        loops.hold_keys(both, 1, count, table, ranges, picked, states)
+        assert not picked.any()
         assert np.array_equal(states, plain)
 
 
@@ -754,14 +754,18 @@ def test_compiled_slices_are_the_plain_ones_at_every_threshold(ends):
     assert loops is not None
     rows = np.diff([0, *ends, WORD])
     table = Table((tuple(rows.tolist()), tuple(rows[::-1].tolist())))
-    both = np.stack([np.zeros_like(words), words], axis=1)
-    out = np.empty(len(words), np.uint32)
-    loops.pick_and_draw(both, 1, 1, tuple(np.uint64(end) for end in ends), out)
-    assert np.array_equal(out, table.draw(np.zeros(len(words)), stream_of(words)))
-    order = np.tile(np.arange(table.cells, dtype=np.uint64), (2, 1))
-    who, states = np.arange(len(words), dtype=np.uint32), np.ones(len(words), np.uint16)
-    loops.redraw_held(both, 1, 1, table.thresholds, order, len(words), who, states, out)
-    assert np.array_equal(out, table.draw(states, stream_of(words)))
+    law = (
+        tuple(np.uint64(end) for end in ends),
+        table.thresholds,
+        np.tile(np.arange(table.cells), (2, 1)),
+    )
+    count, one = len(words), np.ones(1)
+    both = np.stack([np.zeros_like(words), np.zeros_like(words), words, words], axis=1)
+    for state in (0, 1):  # the only key, of one level, is held by no one and by everyone
+        held = np.arange(count + 1) * state, np.zeros(count + loops.LANES, np.uint16), np.zeros(count)
+        out = np.empty(count, np.uint32)
+        loops.report_keys(both, None, 0, 2, 1, count, held, (-one, one, 1), *law, out)
+        assert np.array_equal(out, table.draw(np.full(count, state), stream_of(words)))
 
 
 @pytest.mark.parametrize("positions", [1, 3, 32, 40])

@@ -304,6 +304,37 @@ def test_items_of_people_with_one_key_and_with_others(people, monkeypatch):
     same(plan, People(alone.addresses, starts, keys[:-1], np.zeros(people - 1)), monkeypatch)
 
 
+KEYED = ("kvue", "f2m", "kvoh")
+"""One key each by k-RR, by another table and by bits."""
+
+
+@pytest.mark.parametrize("people", [1, 15, 16, 17, 511, 512, 513, 1100])
+@pytest.mark.parametrize("name", KEYED)
+def test_one_key_each_whatever_ends_a_run(name, people, monkeypatch):
+    """Runs and tiles of people that are not full, and records of any length: none, few, and long."""
+    schema = Schema.of(40, "-0.3", "4.7")
+    plan, crowd = Plan.of(schema, name, 1), crowd_of(schema, people)
+    same(plan, crowd, monkeypatch)
+    same(plan, crowd[people // 3 :], monkeypatch)
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_one_key_each_of_short_records_with_a_long_one(name, monkeypatch):
+    """Records of one to LANES keys, where one longer record or none stands in the second run."""
+    schema, lanes, draw = Schema.of(50), loops_of().LANES, np.random.default_rng(5)
+    plan = Plan.of(schema, name, 1)
+    for longest in (lanes, lanes + 1, 50):
+        counts = draw.integers(0, lanes + 1, 1300)
+        counts[700] = longest
+        held = [np.sort(draw.choice(50, count, replace=False)) for count in counts.tolist()]
+        starts, keys = np.concatenate([[0], np.cumsum(counts)]), np.concatenate(held)
+        values = draw.uniform(-1, 1, len(keys))
+        for kind in (np.uint16, np.uint32, np.int64):
+            crowd = People(address(np.arange(1300)), starts, keys.astype(kind), values)
+            same(plan, crowd, monkeypatch)
+        same(plan, crowd, monkeypatch, Coins.stated("later").later(3))
+
+
 def planes_of(numbers: np.ndarray) -> np.ndarray:
     """Words in which each position has its number, group by group in bit planes."""
     words = []

@@ -64,6 +64,12 @@ class Views:
         return len(self.keys)
 
     @cached_property
+    def singles_of(self) -> int:
+        """The number of keys if these are ``singles``, else 0."""
+        each = self.weights is None and all(view == (key,) for key, view in enumerate(self.keys))
+        return len(self.keys) if each else 0
+
+    @cached_property
     def bounds(self) -> np.ndarray:
         """Upper ends of the slices of all views but the last."""
         if self.weights is None:

@@ -18,7 +18,6 @@ from ..foundation.block_source import BlockSource
 from ..foundation.coins import WORDS_PER_BLOCK, Coins
 from ..foundation.compiled import worthwhile
 from ..people.people import People
-from ..people.views import Views
 from .fast_symbols import Tiles, drawn_symbols
 from .report import Reports
 
@@ -76,7 +75,7 @@ def _singles(plan: Plan) -> bool:
     return (
         plan.encoding.speaks_of_views
         and plan.channel_of is None
-        and plan.views == Views.singles(len(plan.schema.keys))
+        and plan.views.singles_of == len(plan.schema.keys)
     )
 
 
@@ -202,71 +201,46 @@ class _Channels:
 # -- one key ---------------------------------------------------------------------------------------
 
 
-class _Held:
-    """Who holds the key they pick, and in which state: ``found`` people ``who``, with ``states``."""
-
-    def __init__(self, plan: Plan, people: People, loops: Any) -> None:
-        self.plan, self.people, self.loops = plan, people, loops
-        self.keys = np.ascontiguousarray(people.keys)
-        size = min(len(people), BLOCKS) + 1
-        self.who, self.row = np.empty(size, np.uint32), np.empty(size, np.uint64)
-        self.states, self.values = np.empty(size, np.uint16), np.empty(size)
-        self.found = 0
-
-    def find(self, rows: slice, words: Words) -> None:
-        """Look at the people of ``rows``; ``who`` counts from the first of them."""
-        loops, schema, keys = self.loops, self.plan.schema, self.keys
-        views, lanes, who, row = len(self.plan.views), self.loops.LANES, self.who, self.row
-        starts = self.people.starts[rows.start : rows.stop + 1]
-        inside = int(np.searchsorted(starts[:-1], len(keys) - lanes, side="right"))
-        found, most = loops.find_held(words, starts, keys, views, inside, who, row)
-        if inside < len(words) or most > lanes:
-            begin = 0 if most > lanes else inside
-            found = loops.find_rest(words, starts, keys, views, begin, inside, found, who, row)
-        loops.round_held(
-            words,
-            keys,
-            self.people.values,
-            schema.low,
-            schema.high,
-            schema.levels,
-            found,
-            who,
-            row,
-            self.values,
-            self.states,
-        )
-        self.found = found
+def _held_facts(plan: Plan, people: People, loops: Any) -> tuple[Any, ...]:
+    """What loops over one key need: the number of views, of people far from the end, table and ranges."""
+    schema, keys = plan.schema, np.ascontiguousarray(people.keys)
+    starts = np.ascontiguousarray(people.starts, np.int64)
+    inside = int(np.searchsorted(starts[:-1], len(keys) - loops.LANES, side="right"))
+    table = starts, keys, np.ascontiguousarray(people.values, np.float64)
+    return len(plan.views), inside, table, (schema.low, schema.high, schema.levels)
 
 
 def _sliced_keys(plan: Plan, people: People, source: BlockSource, loops: Any) -> np.ndarray:
-    """Most people do not hold the key they pick, so all are drawn as if they did not, and those who
-    do are drawn again from the same words."""
+    """One key each, from words that the loop makes itself, if it can."""
     slices = _slices(plan.channels[0])
     assert slices is not None
     ends, order = slices
-    column, views, absent = plan.channel_start(0), len(plan.views), tuple(ends[0])
-    held = _Held(plan, people, loops)
+    column, (views, inside, table, ranges) = plan.channel_start(0), _held_facts(plan, people, loops)
     codes = np.empty(len(people), plan.layout.code_type)
-    for rows, words in _chunks(people, source, plan.most_words):
-        out = codes[rows]
-        loops.pick_and_draw(words, column, views, absent, out)
-        held.find(rows, words)
-        found, who, states = held.found, held.who, held.states
-        loops.redraw_held(words, column, views, ends, order, found, who, states, out)
+    law = tuple(ends[0]), ends, order
+    if source.schedule is not None:
+        own = np.ascontiguousarray(people.addresses, np.uint32)
+        keyed = source.schedule, source.first, column
+        loops.report_keys(own, *keyed, views, inside, table, ranges, *law, codes)
+        return codes
+    starts, keys, values = table
+    for rows, words in _chunks(people, source, WORDS_PER_BLOCK):
+        some = starts[rows.start : rows.stop + 1], keys, values
+        left = max(0, inside - rows.start)
+        loops.report_keys(words, None, 0, column, views, left, some, ranges, *law, codes[rows])
     return codes
 
 
 def _flipped_keys(plan: Plan, people: People, source: BlockSource, loops: Any) -> Integers:
     """One-hot bits of one key."""
-    draw, held = _Flips(plan, source, loops), _Held(plan, people, loops)
+    draw, (views, inside, table, ranges) = _Flips(plan, source, loops), _held_facts(plan, people, loops)
     codes = np.empty(len(people), plan.layout.code_type)
+    starts, keys, values = table
     for rows, words in _chunks(people, source, draw.words):
-        states = np.zeros(len(words), np.uint32)
-        held.find(rows, words)
-        states[held.who[: held.found]] = held.states[: held.found]
-        marks = draw(people.addresses[rows], words, states)
-        codes[rows] = plan.packing.codes(plan.views.pick(words[:, 0]), marks)
+        picked, states = np.empty(len(words), np.uint32), np.empty(len(words), np.uint32)
+        some = starts[rows.start : rows.stop + 1], keys, values
+        loops.hold_keys(words, views, max(0, inside - rows.start), some, ranges, picked, states)
+        codes[rows] = plan.packing.codes(picked, draw(people.addresses[rows], words, states))
     return codes
 
 

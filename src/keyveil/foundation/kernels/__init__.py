@@ -8,7 +8,7 @@ from __future__ import annotations
 ROOMS = {
     "counting": ("count", "marks_twice"),
     "bit_columns": ("sum_bits",),
-    "single_keys": ("find_held", "find_rest", "pick_and_draw", "redraw_held", "round_held"),
+    "single_keys": ("hold_keys", "report_keys"),
     "held_keys": ("pick_items", "report_items", "walk"),
     "view_states": (
         "encode_padded",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 _inline: Any = intrinsic
@@ -46,6 +47,25 @@ def equal_lanes(typing: Any, keys: Any, first: Any, key: Any) -> Any:
         return builder.zext(builder.bitcast(equal, ir.IntType(LANES)), ir.IntType(64))
 
     return types.uint64(keys, types.uint64, keys.dtype), build
+
+
+@_inline
+def fetch(typing: Any, array: Any, index: Any) -> Any:
+    """Ask for the line of ``array[index]``, of a contiguous array, which will be read soon.
+
+    An index that lies outside does no harm.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, values[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        place = builder.bitcast(builder.gep(data, [values[1]]), byte)
+        builder.call(ask, [place, *(ir.Constant(number, fact) for fact in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64), build
 
 
 @_inline

@@ -1,4 +1,8 @@
-"""One key of each person: picked, found, rounded and drawn."""
+"""One key of each person: picked, found, rounded and drawn, a run of people at a time.
+
+Who is picked for a key that is not held, which are most, takes no branch. The words of a run stay in the
+nearest cache, and so do the notes on who holds the picked key.
+"""
 
 from __future__ import annotations
 
@@ -6,120 +10,209 @@ from typing import Any
 
 import numpy as np
 
-from .lanes import LANES, U, equal_lanes, jit, lowest_bit
+from .lanes import LANES, U, equal_lanes, fetch, jit, lowest_bit
+from .registers import TILE, whole_lines
+from .vector_aes import word_rows
+
+RUN = 512
+"""People at a time: so many that reads of their values from memory overlap."""
+BLOCK = 4
+"""Words of each person, which are all that one key may take."""
 
 
 @jit
-def pick_and_draw(words: Any, column: int, views: int, ends: Any, out: Any) -> None:
-    """Pick each person's key, all equally likely, and draw its code as if the key were not held.
+def _fill(flat: Any, width: Any, schedule: Any, first: Any, at: Any, rows: Any, to: Any) -> None:
+    """The first words of ``TILE`` people, a row for each word.
 
-    ``ends`` is a tuple of the slice ends of state 0. Its slices are in the order of outputs.
+    Without a schedule they are those of ``flat``, which has ``width`` for each person; else its addresses
+    are encrypted, and ``first`` is the number of the block.
     """
-    width = U(len(ends) + 1)
-    for p in range(U(words.shape[0])):
-        word = words[p, U(column)]
-        slot = U(0)
-        for end in ends:
-            slot += U(word >= end)
-        out[p] = ((U(words[p, U(0)]) * U(views)) >> U(32)) * width + slot
+    if schedule is None:
+        for word in range(U(BLOCK)):
+            for i in range(U(TILE)):
+                rows[word * U(RUN) + to + i] = flat[(at + i) * width + word]
+    else:
+        word_rows(flat, at * width, first, schedule, rows, to, U(RUN))
 
 
 @jit
-def find_held(words: Any, starts: Any, keys: Any, views: int, inside: int, who: Any, row: Any) -> Any:
-    """Write down who of the first ``inside`` people holds the picked key, and its row of the table.
+def _find(picked: Any, at: Any, some: Any, starts: Any, keys: Any, who: Any, row: Any) -> Any:
+    """Write down who of a run of people holds the picked key, and its row of the table.
 
     The first LANES keys of each record are compared at once, so the table must have as many more rows.
-    Returns the number of holders, and the length of the longest record. Every person is written down,
-    and the next one overwrites a person who does not hold the key, which saves a branch.
+    Returns the number of holders, and whether some record is longer. Every person is written down, and
+    the next one overwrites a person who does not hold the key, which saves a branch.
     """
-    holders, most = U(0), U(0)
-    for p in range(U(inside)):
-        key = (U(words[p, U(0)]) * U(views)) >> U(32)
-        first = U(starts[p])
-        size = U(starts[p + U(1)]) - first
-        most = max(most, size)
-        own = (U(1) << min(size, U(LANES))) - U(1)
-        bits = equal_lanes(keys, first, keys.dtype.type(key)) & own
+    holders, long, last = U(0), U(0), U(starts[at])
+    for p in range(some):
+        long |= U(U(starts[at + p + U(1)]) - U(starts[at + p]) > U(LANES))
+    for p in range(some):
+        first, last = last, U(starts[at + p + U(1)])
+        own = (U(1) << min(last - first, U(LANES))) - U(1)
+        bits = equal_lanes(keys, first, picked[p]) & own
         who[holders] = p
-        row[holders] = first + lowest_bit(bits)
+        row[holders] = bits
         holders += U(bits != U(0))
-    return holders, most
+    for i in range(holders):
+        row[i] = U(starts[at + U(who[i])]) + lowest_bit(row[i])
+    return holders, long != U(0)
 
 
 @jit
-def find_rest(
-    words: Any,
-    starts: Any,
-    keys: Any,
-    views: int,
-    begin: int,
-    inside: int,
-    holders: int,
-    who: Any,
-    row: Any,
+def _find_rest(
+    picked: Any, at: Any, some: Any, before: Any, starts: Any, keys: Any, who: Any, row: Any, held: Any
 ) -> Any:
-    """The rest of ``find_held``: long records, from person ``begin`` on, and people not inside."""
-    held = U(holders)
-    for p in range(U(begin), U(words.shape[0])):
-        key = (U(words[p, U(0)]) * U(views)) >> U(32)
-        first = U(starts[p]) + (U(LANES) if p < U(inside) else U(0))
+    """The rest of ``_find`` for a run of people: the keys from number ``before`` of each record on."""
+    holders = U(held)
+    for p in range(some):
+        first, last = U(starts[at + p]) + before, U(starts[at + p + U(1)])
         hit = U(0)
-        for r in range(first, U(starts[p + U(1)])):  # no early exit: a branch costs more
-            hit |= U(keys[r] == keys.dtype.type(key)) * (r + U(1) - first)
-        who[held] = p
-        row[held] = first + hit - U(1)
-        held += U(hit != U(0))
-    return held
+        for r in range(first, last):  # no early exit: a branch costs more
+            hit |= U(keys[r] == picked[p]) * (r + U(1) - first)
+        who[holders] = p
+        row[holders] = first + hit - U(1)
+        holders += U(hit != U(0))
+    return holders
 
 
 @jit
-def round_held(
-    words: Any,
-    keys: Any,
-    values: Any,
-    low: Any,
-    high: Any,
-    levels: int,
-    holders: int,
-    who: Any,
-    row: Any,
-    room: Any,
-    states: Any,
-) -> None:
+def _round(rows: Any, holders: Any, who: Any, row: Any, table: Any, ranges: Any, states: Any) -> None:
     """The state of each holder, with the operations of ``Schema.rounded`` in the same order."""
-    for i in range(U(holders)):  # a loop of its own, so that many reads from memory overlap
+    _, keys, values = table
+    low, high, levels, room = ranges
+    for i in range(holders):  # a loop of its own, so that many reads from memory overlap
         room[i] = values[row[i]]
     steps, top = np.float64(levels - 1), np.float64(max(levels - 2, 0))
-    for i in range(U(holders)):
+    for i in range(holders):
         key = U(keys[row[i]])
         at = (room[i] - low[key]) / (high[key] - low[key]) * steps
         below = min(np.floor(at), top)
-        up = np.float64(words[who[i], U(1)]) < np.floor((at - below) * 4294967296.0)
+        up = np.float64(rows[U(RUN) + U(who[i])]) < np.floor((at - below) * 4294967296.0)
         states[i] = U(np.int64(below)) + U(1) + U(up)
 
 
 @jit
-def redraw_held(
-    words: Any,
+def _ask(table: Any, at: Any, some: Any, tile: Any, flat: Any, width: Any) -> None:
+    """Ask for what a run and the next one will read, a part with each tile, while words are made."""
+    starts, keys, _ = table
+    lane = U(64 // keys.itemsize)
+    lines = (U(starts[at + some]) - U(starts[at])) // (lane * U(RUN // TILE)) + U(1)
+    for line in range(lines):
+        fetch(keys, U(starts[at]) + (tile * lines + line) * lane)
+    for line in range(U(2)):
+        fetch(starts, at + U(RUN) + U(TILE) * tile + U(8) * line)
+    for line in range(width):
+        fetch(flat, width * (at + U(RUN // 2) + U(TILE) * tile) + U(16) * line)
+
+
+@jit
+def _hold(
+    flat: Any,
+    width: Any,
+    schedule: Any,
+    first: Any,
+    views: Any,
+    at: Any,
+    some: Any,
+    inside: Any,
+    table: Any,
+    rows: Any,
+    plain: Any,
+    picked: Any,
+    who: Any,
+    row: Any,
+) -> Any:
+    """Make the words of a run of people, pick their keys and find who holds them; how many do."""
+    starts, keys, values = table
+    whole = some // U(TILE)
+    for tile in range(whole):
+        _ask(table, at, some, tile, flat, width)
+        _fill(flat, width, schedule, first, at + U(TILE) * tile, rows, U(TILE) * tile)
+    if U(TILE) * whole < some:
+        begin = width * (at + U(TILE) * whole)
+        for i in range(width * (some & U(TILE - 1))):
+            plain[i] = flat[begin + i]
+        _fill(plain, width, schedule, first, U(0), rows, U(TILE) * whole)
+    for p in range(some):
+        picked[p] = (U(rows[p]) * U(np.uint32(views))) >> U(32)
+    if at + some > inside:
+        return _find_rest(picked, at, some, U(0), starts, keys, who, row, U(0))
+    holders, long = _find(picked, at, some, starts, keys, who, row)
+    if long:
+        holders = _find_rest(picked, at, some, U(LANES), starts, keys, who, row, holders)
+    for i in range(holders):
+        fetch(values, row[i])
+    return holders
+
+
+@jit
+def report_keys(
+    source: Any,
+    schedule: Any,
+    first: int,
     column: int,
     views: int,
+    inside: int,
+    table: Any,
+    ranges: Any,
+    absent: Any,
     ends: Any,
     order: Any,
-    holders: int,
-    who: Any,
-    states: Any,
     out: Any,
 ) -> None:
-    """Redraw for the people who hold their key, from their state and the same word.
+    """Everyone's code: one key each, all equally likely, drawn with word ``column``.
 
-    ``ends[state]`` are the slice ends of a state, ``order[state]`` the outputs of its slices.
+    ``source`` are addresses, whose block number ``first`` is made here, or words if ``schedule`` is None.
+    Of the first ``inside`` people LANES keys can be read. ``table`` are starts, keys and values;
+    ``ranges`` the lows, highs, and levels of keys. ``ends[state]`` are the slice ends of a state and
+    ``order[state]`` the outputs of its slices; ``absent`` is a tuple of those of state 0, whose slices
+    are in the order of outputs. All are drawn as if they did not hold their key, and those who do are
+    drawn again from the same word.
     """
-    slots, width = U(ends.shape[1]), U(order.shape[1])
-    for i in range(U(holders)):
-        p, state = U(who[i]), U(states[i])
-        word = U(words[p, U(column)])
-        slot = U(0)
-        for j in range(slots):
-            slot += U(word >= ends[state, j])
-        key = (U(words[p, U(0)]) * U(views)) >> U(32)
-        out[p] = key * width + order[state, slot]
+    flat, width = source.reshape(-1), U(source.shape[1])
+    rows, plain = whole_lines(BLOCK * RUN), np.zeros(U(TILE) * width, np.uint32)
+    picked, who = np.empty(RUN, table[1].dtype), np.empty(RUN + 1, np.uint32)
+    row, states = np.empty(RUN + 1, np.uint64), np.empty(RUN, np.uint16)
+    ranges = (*ranges, np.empty(RUN))
+    people, drawn, cells = U(len(source)), rows[RUN * column :], U(len(absent) + 1)
+    count, block, near = U(views), U(first), U(inside)
+    for at in range(U(0), people, U(RUN)):
+        some = min(U(RUN), people - at)
+        holders = _hold(
+            flat, width, schedule, block, count, at, some, near, table, rows, plain, picked, who, row
+        )
+        for p in range(some):
+            slot = U(0)
+            for end in absent:
+                slot += U(drawn[p] >= end)
+            out[at + p] = U(picked[p]) * cells + slot
+        _round(rows, holders, who, row, table, ranges, states)
+        for i in range(holders):
+            p, state = U(who[i]), U(states[i])
+            slot = U(0)
+            for j in range(len(absent)):
+                slot += U(drawn[p] >= ends[state, j])
+            out[at + p] = U(picked[p]) * cells + order[state, slot]
+
+
+@jit
+def hold_keys(
+    words: Any, views: int, inside: int, table: Any, ranges: Any, keys: Any, states: Any
+) -> None:
+    """Everyone's picked key and its state, 0 for a key that is not held; as in ``report_keys``."""
+    flat, width = words.reshape(-1), U(words.shape[1])
+    rows, plain = whole_lines(BLOCK * RUN), np.zeros(U(TILE) * width, np.uint32)
+    picked, who = np.empty(RUN, table[1].dtype), np.empty(RUN + 1, np.uint32)
+    row, own = np.empty(RUN + 1, np.uint64), np.empty(RUN, np.uint16)
+    ranges = (*ranges, np.empty(RUN))
+    people, count, near = U(len(words)), U(views), U(inside)
+    for at in range(U(0), people, U(RUN)):
+        some = min(U(RUN), people - at)
+        holders = _hold(
+            flat, width, None, U(0), count, at, some, near, table, rows, plain, picked, who, row
+        )
+        _round(rows, holders, who, row, table, ranges, own)
+        for p in range(some):
+            keys[at + p], states[at + p] = picked[p], 0
+        for i in range(holders):
+            states[at + U(who[i])] = own[i]

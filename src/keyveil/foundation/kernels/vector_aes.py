@@ -154,6 +154,39 @@ words_of_two = _tile_of_words(2)
 
 
 @_inline
+def word_rows(
+    typing: Any, plain: Any, start: Any, number: Any, schedule: Any, out: Any, to: Any, apart: Any
+) -> Any:
+    """Block ``number`` of ``TILE`` streams, a row for each word, those of a row in the streams' order.
+
+    ``plain`` from ``start`` on are their addresses. The rows begin at ``to`` and are ``apart`` words
+    from each other.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kinds, states = signature.args, _numbered(context, builder, signature, values, 1)
+        states = _encrypted(context, builder, kinds[3], values[3], states)
+        rows = [builder.bitcast(state, FOUR) for state in states]
+        for pair in (0, 2):
+            both = [word + TILE // 4 * block for word in (pair, pair + 1) for block in range(8)]
+            mask = ir.Constant(FOUR, both)
+            halves = [builder.shuffle_vector(rows[i], rows[i + 1], mask) for i in (0, 2)]
+            for word in (0, 1):
+                own = [8 * word + lane for lane in range(8)]
+                own += [TILE + lane for lane in own]
+                lanes = builder.shuffle_vector(*halves, ir.Constant(FOUR, own))
+                step = builder.mul(values[6], ir.Constant(I64, pair + word))
+                index = builder.add(values[5], step)
+                at = place_of(context, builder, kinds[4], values[4], index, FOUR)
+                builder.store(lanes, at, align=4)
+        return context.get_dummy_value()
+
+    number_kind = types.uint64
+    kinds = plain, number_kind, number_kind, schedule, out, number_kind, number_kind
+    return types.void(*kinds), build
+
+
+@_inline
 def words_of_chosen(
     typing: Any, plain: Any, queue: Any, place: Any, number: Any, schedule: Any, out: Any
 ) -> Any:
