@@ -14,7 +14,7 @@ import numpy as np
 
 from ...foundation.arrays import Integers
 from ...foundation.errors import TableError
-from .frames import Batch, arrow
+from .frames import BATCH, Batch, arrow
 
 HELD = 1 << 19
 """Number of rows that are grouped in memory; more are grouped on disk."""
@@ -22,15 +22,22 @@ HELD = 1 << 19
 MOST_PARTS = 256
 """Maximum number of parts made at a time. A part that is too large for memory is divided again."""
 
+FEW_PARTS = 64
+"""Number of parts up to which all numbers of parts are looked at for each of them."""
+
 DEEPEST = 3
 """Number of divisions after which a part holds one person's rows, or nearly so."""
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """Join batches of one schema."""
+    """Join batches of one schema, and empty the list: only one column at a time is held twice."""
     if len(batches) == 1:
-        return batches[0]
-    return arrow().Table.from_batches(batches).combine_chunks().to_batches()[0]
+        return batches.pop()
+    schema = batches[0].schema
+    columns = [[batch.column(place) for batch in batches] for place in range(len(schema))]
+    batches.clear()
+    arrays = [arrow().concat_arrays(columns.pop(0)) for _ in schema]
+    return arrow().RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def together(batches: Iterable[Batch], rows: int | None, chunk: int, depth: int = 0) -> Iterator[Batch]:
@@ -64,10 +71,18 @@ def parted(rows: Batch, chunk: int, depth: int = 0) -> Iterator[Batch]:
         part = (codes * parts // len(coded.dictionary)).astype(np.uint16)
     else:
         part = person_parts(persons, parts, depth)
+    for own in _rows_by_part(part, parts):
+        if len(own):
+            yield rows.take(arrow().array(own))
+
+
+def _rows_by_part(part: np.ndarray, parts: int) -> Iterator[Integers]:
+    """The rows of each part, ascending. A few parts are found one by one, which takes less memory."""
+    if parts <= FEW_PARTS:
+        yield from (np.flatnonzero(part == number) for number in range(parts))
+        return
     order, ends = order_by_part(part, parts)
-    for first, last in pairwise(ends.tolist()):
-        if last > first:
-            yield rows.take(arrow().array(order[first:last]))
+    yield from (order[first:last] for first, last in pairwise(ends.tolist()))
 
 
 def _runs(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -95,7 +110,10 @@ def person_parts(persons: Any, parts: int, depth: int = 0) -> np.ndarray:
         names = coded.dictionary.cast(arrow().large_binary()).to_pylist()
         codes = np.fromiter(map(crc32, names), np.uint64, len(names))
         return _spread(codes[coded.indices.to_numpy()], parts, depth)
-    return _spread(persons.to_numpy().view(np.uint64), parts, depth)
+    codes, part = persons.to_numpy().view(np.uint64), np.empty(len(persons), np.uint16)
+    for first in range(0, len(codes), BATCH):  # numbers that are mixed take three times their memory
+        part[first : first + BATCH] = _spread(codes[first : first + BATCH], parts, depth)
+    return part
 
 
 def order_by_part(part: np.ndarray, parts: int) -> tuple[Integers, Integers]:

@@ -24,7 +24,7 @@ from .local_pool import LocalPool
 from .report_columns import to_batch
 from .report_segments import PARQUET, files_in
 from .shipped_plan import job_coins, ship, unship
-from .table_segments import ParquetTable, PersonRange, SortedPart, SortRows
+from .table_segments import ParquetTable, PersonRange, SegmentRows, SortedPart, SortRows
 
 FORMAT = "keyveil/reports/1"
 Segment = PersonRange | SortedPart
@@ -64,7 +64,9 @@ class PrivatiseSegment:
         plan, mapped = unship(self.plan), Counter[str]()
         with KnownLength(tables=max(0, self.segments - 1 - number) / self.workers):
             batches = list(
-                privatised_rows(plan, segment.table(self.columns), self.columns, self.coins, mapped)
+                privatised_rows(
+                    plan, SegmentRows(segment, self.columns), self.columns, self.coins, mapped
+                )
             )
         reports = sum(map(len, batches))
         if self.folder is None:
@@ -82,7 +84,7 @@ def privatised_rows(
     mapped: Counter[str] | None = None,
     chunk: int = 1 << 16,
 ) -> Iterator[Reports]:
-    """The reports of everyone in an Arrow table, which has all rows of each of its people."""
+    """The reports of everyone in a table or a segment, which has all rows of each of its people."""
     names: dict[str, Any] = {"person": columns.person, "key": columns.key, "value": columns.value}
     lenient = columns.lenient
     for people in read_people(plan.schema, rows, **names, lenient=lenient, chunk=chunk, mapped=mapped):
