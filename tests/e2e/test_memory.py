@@ -12,13 +12,14 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.people.tables import read_people
 from keyveil.plan.engines import tally_files
-from keyveil.plan.report_file import writing
+from keyveil.plan.report_file import reading, writing
 
 SPARE = 64 << 20
 """Bytes that a command may allocate after its imports."""
@@ -225,6 +226,34 @@ def test_every_form_of_table_is_privatised_in_any_order(form, order, folder, nam
     assert table.stat().st_size > limit
     assert tally_files(folder / "named.kv", named_tally.plan) == named_tally
     table.unlink()
+
+
+MANY = 25_000_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_many_rows_in_no_order_are_privatised(form, folder, tmp_path):
+    """Nothing is made smaller here: a command that holds 10 bytes a row does not get through."""
+    table = tmp_path / f"many.{form}"
+    kinds = pa.schema({"person": pa.int64(), "key": pa.string(), "value": pa.float64()})
+    draw, names = np.random.default_rng(1), pa.array([str(key) for key in range(10)])
+    order = draw.permutation(np.arange(MANY, dtype=np.int32))
+    with (
+        pyarrow.csv.CSVWriter(table, kinds)
+        if form == "csv"
+        else pq.ParquetWriter(table, kinds, compression="none", use_dictionary=False)
+    ) as writer:
+        for first in range(0, MANY, 16 * ROWS):
+            some = order[first : first + 16 * ROWS].astype(np.int64)
+            keys = names.take(pa.array(some % 2 * 5 + some // 2 % 5))
+            writer.write_table(pa.table([some // 2, keys, some % 5 + 1.0], schema=kinds))
+    del order
+    words = ("privatise", str(folder / "plan.json"), table.name, "--processes", "1", "-o", "many.kv")
+    code, limit = limited(tmp_path, *words, spare=3 * SPARE)
+    assert code == 0
+    assert table.stat().st_size > limit
+    assert sum(map(len, reading(Plan.load(folder / "plan.json"), tmp_path / "many.kv"))) == MANY // 2
 
 
 def test_simulated_people_take_no_memory(folder):
