@@ -19,6 +19,7 @@ import pytest
 from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.people.tables import read_people
 from keyveil.plan.engines import tally_files
+from keyveil.plan.engines.report_columns import to_batch
 from keyveil.plan.report_file import reading, writing
 
 SPARE = 64 << 20
@@ -84,6 +85,8 @@ def folder(tmp_path_factory):
     with writing(wide, str(place / "wide.kv")) as reports:
         for _ in range(1_200):
             reports.add(some)
+    columns = pa.Table.from_batches([to_batch(some, wide.packing)] * 1_200)
+    pq.write_table(columns, place / "wide.parquet", compression="none", use_dictionary=False)
     return place
 
 
@@ -98,11 +101,13 @@ def test_a_table_larger_than_memory_is_privatised(folder):
     assert limited(folder, "estimate", "plan.json", "tally.kv")[0] == 0
 
 
-def test_reports_larger_than_memory_are_tallied(folder):
-    words = ("tally", "wide.json", "wide.kv", "-o", "wide_tally.kv", "--processes", "1")
+@pytest.mark.parametrize("file", ["wide.kv", "wide.parquet"])
+def test_reports_larger_than_memory_are_tallied(file, folder):
+    """Those of the Parquet file are in one row group."""
+    words = ("tally", "wide.json", file, "-o", "wide_tally.kv", "--processes", "1", "--force")
     code, limit = limited(folder, *words)
     assert code == 0
-    assert (folder / "wide.kv").stat().st_size > limit
+    assert (folder / file).stat().st_size > limit
     tally = Tally.load(Plan.load(folder / "wide.json"), folder / "wide_tally.kv")
     assert tally.reports == 200 * 1_200
 

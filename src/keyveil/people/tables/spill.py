@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import chain, pairwise
@@ -137,7 +138,8 @@ class _Spill:
     def __init__(self, parts: int, schema: Any) -> None:
         self.rows = [0] * parts
         self._schema = schema
-        self._places: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
+        self._places = [array("q") for _ in range(parts)]
+        """Where each message of a part begins, and its length."""
         self._end = 0
         folder = _folder()
         try:
@@ -157,7 +159,7 @@ class _Spill:
         for part in np.flatnonzero(np.diff(ends)).tolist():
             first, last = int(ends[part]), int(ends[part + 1])
             message = memoryview(rows.slice(first, last - first).serialize())
-            self._places[part].append((self._end, len(message)))
+            self._places[part].extend((self._end, len(message)))
             self.rows[part] += last - first
             self._end += len(message)
             try:
@@ -168,7 +170,8 @@ class _Spill:
 
     def batches(self, part: int) -> Iterator[Batch]:
         """The rows of one part in their original order."""
-        for place, length in self._places[part]:
+        places = self._places[part]
+        for place, length in zip(places[::2], places[1::2], strict=True):
             self._file.seek(place)
             message = arrow().py_buffer(self._file.read(length))
             yield arrow("ipc").read_record_batch(message, self._schema)

@@ -21,8 +21,8 @@ SEGMENT_REPORTS = 1 << 22
 """Approximate number of reports in a segment."""
 READ_REPORTS = 1 << 18
 """Maximum number of reports that a worker holds at a time."""
-READ_BYTES = 1 << 23
-"""Approximate number of their bytes."""
+READ_BYTES = 1 << 20
+"""Approximate number of their bytes; Arrow takes several times as many while it reads them."""
 PARQUET = b"PAR1"
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 """The member of a Parquet file in which Spark keeps the metadata of columns."""
