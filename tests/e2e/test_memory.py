@@ -12,13 +12,15 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.people.tables import read_people
 from keyveil.plan.engines import tally_files
-from keyveil.plan.report_file import writing
+from keyveil.plan.engines.report_columns import to_batch
+from keyveil.plan.report_file import reading, writing
 
 SPARE = 64 << 20
 """Bytes that a command may allocate after its imports."""
@@ -83,6 +85,8 @@ def folder(tmp_path_factory):
     with writing(wide, str(place / "wide.kv")) as reports:
         for _ in range(1_200):
             reports.add(some)
+    columns = pa.Table.from_batches([to_batch(some, wide.packing)] * 1_200)
+    pq.write_table(columns, place / "wide.parquet", compression="none", use_dictionary=False)
     return place
 
 
@@ -97,11 +101,13 @@ def test_a_table_larger_than_memory_is_privatised(folder):
     assert limited(folder, "estimate", "plan.json", "tally.kv")[0] == 0
 
 
-def test_reports_larger_than_memory_are_tallied(folder):
-    words = ("tally", "wide.json", "wide.kv", "-o", "wide_tally.kv", "--processes", "1")
+@pytest.mark.parametrize("file", ["wide.kv", "wide.parquet"])
+def test_reports_larger_than_memory_are_tallied(file, folder):
+    """Those of the Parquet file are in one row group."""
+    words = ("tally", "wide.json", file, "-o", "wide_tally.kv", "--processes", "1", "--force")
     code, limit = limited(folder, *words)
     assert code == 0
-    assert (folder / "wide.kv").stat().st_size > limit
+    assert (folder / file).stat().st_size > limit
     tally = Tally.load(Plan.load(folder / "wide.json"), folder / "wide_tally.kv")
     assert tally.reports == 200 * 1_200
 
@@ -142,6 +148,117 @@ def test_a_mixed_table_larger_than_memory_is_privatised_by_all_processes(folder)
     assert limited(folder, "names.parquet", spare=2 * SPARE, script=whole)[0] == "out of memory", (
         "the broken twin"
     )
+
+
+LONG_NAME, NAMED = "guest " * 100, 60_000
+
+
+def named_rows(order):
+    """Batches of rows: people with long names, five rows each."""
+    places = np.arange(5 * NAMED)
+    if order == "mixed":
+        places = np.random.default_rng(1).permutation(places)
+    for first in range(0, len(places), 1 << 12):
+        some = places[first : first + (1 << 12)]
+        names = [f"{LONG_NAME}{number:06d}" for number in (some // 5).tolist()]
+        yield pa.record_batch(
+            [names, [str(number) for number in (some % 5).tolist()], some % 5 + 1.0],
+            names=["person", "key", "value"],
+        )
+
+
+def write_named(path, order):
+    """The rows as a table in the form that the file's name ends with."""
+    form, kinds = path.suffix[1:], next(named_rows(order)).schema
+    if form in ("csv", "jsonl"):
+        row = {"csv": "{},{},{}\n", "jsonl": '{{"person": "{}", "key": "{}", "value": {}}}\n'}[form]
+        with path.open("w") as file:
+            file.write("person,key,value\n" * (form == "csv"))
+            for batch in named_rows(order):
+                file.writelines(map(row.format, *(column.to_pylist() for column in batch.columns)))
+        return
+    made = pa.OSFile(str(path), "wb")
+    writer = (
+        pa.ipc.new_file(made, kinds)
+        if form == "arrow"
+        else pq.ParquetWriter(made, kinds, compression="none", use_dictionary=["key"])
+    )
+    with made, writer:
+        for batch in named_rows(order):
+            writer.write_batch(batch)
+
+
+SMALL_ROOMS = SMALL_SEGMENTS.replace(
+    "try:\n",
+    "import keyveil.people.tables.spill as spill, keyveil.people.tables.text_tables as text_tables\n"
+    "spill.HELD, text_tables.BLOCK = 1 << 12, 1 << 20\n"
+    "keyveil.people.tables.table_reader.read_people.__kwdefaults__['chunk'] = 1 << 11\n"
+    "try:\n",
+)
+"""What a command holds is as much smaller than usual as the table is."""
+
+
+@pytest.fixture(scope="module")
+def named_tally(folder):
+    """The tally of the people with long names, whose table is in memory."""
+    tally = Tally(Plan.load(folder / "plan.json"))
+    for everyone in read_people(tally.plan.schema, pa.Table.from_batches(named_rows("in order"))):
+        tally.add(tally.plan.privatise(everyone, Coins.stated("memory")))
+    assert tally.reports == NAMED
+    return tally
+
+
+@pytest.mark.parametrize(
+    ("form", "order"),
+    [
+        ("csv", "in order"),
+        ("csv", "mixed"),
+        ("jsonl", "mixed"),
+        ("arrow", "mixed"),
+        ("parquet", "in order"),
+    ],
+)
+def test_every_form_of_table_is_privatised_in_any_order(form, order, folder, named_tally):
+    """In one process; what is in no order is sorted on disk.
+
+    JSON lines and Arrow in order are read as CSV is; Parquet in no order has its own test.
+    """
+    table = folder / f"names in {order}.{form}"
+    write_named(table, order)
+    words = ("privatise", "plan.json", table.name, "--coins", "memory", "--processes", "1", "--force")
+    code, limit = limited(folder, *words, "-o", "named.kv", spare=SPARE * 9 // 8, script=SMALL_ROOMS)
+    assert code == 0
+    assert table.stat().st_size > limit
+    assert tally_files(folder / "named.kv", named_tally.plan) == named_tally
+    table.unlink()
+
+
+MANY = 25_000_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_many_rows_in_no_order_are_privatised(form, folder, tmp_path):
+    """Nothing is made smaller here: a command that holds 10 bytes a row does not get through."""
+    table = tmp_path / f"many.{form}"
+    kinds = pa.schema({"person": pa.int64(), "key": pa.string(), "value": pa.float64()})
+    draw, names = np.random.default_rng(1), pa.array([str(key) for key in range(10)])
+    order = draw.permutation(np.arange(MANY, dtype=np.int32))
+    with (
+        pyarrow.csv.CSVWriter(table, kinds)
+        if form == "csv"
+        else pq.ParquetWriter(table, kinds, compression="none", use_dictionary=False)
+    ) as writer:
+        for first in range(0, MANY, 16 * ROWS):
+            some = order[first : first + 16 * ROWS].astype(np.int64)
+            keys = names.take(pa.array(some % 2 * 5 + some // 2 % 5))
+            writer.write_table(pa.table([some // 2, keys, some % 5 + 1.0], schema=kinds))
+    del order
+    words = ("privatise", str(folder / "plan.json"), table.name, "--processes", "1", "-o", "many.kv")
+    code, limit = limited(tmp_path, *words, spare=3 * SPARE)
+    assert code == 0
+    assert table.stat().st_size > limit
+    assert sum(map(len, reading(Plan.load(folder / "plan.json"), tmp_path / "many.kv"))) == MANY // 2
 
 
 def test_simulated_people_take_no_memory(folder):

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,14 +37,17 @@ from keyveil.plan.engines import (
     Engine,
     LocalPool,
     privatise_files,
+    privatising,
     report_segments,
     table_segments,
     tally_files,
 )
-from keyveil.plan.engines.privatising import PrivatiseSegment
+from keyveil.plan.engines.privatising import PrivatiseSegment, StoredBlock
 from keyveil.plan.engines.shipped_plan import ship
+from keyveil.plan.engines.table_segments import SegmentRows
 from keyveil.plan.report_file import reading, writing
 
+READ = StoredBlock.read
 TWO = LocalPool(2)
 HERE = LocalPool(1)
 
@@ -108,7 +112,14 @@ def test_ranges_hold_everyone_once(held, group, segment):
             pq.write_table(pa.table({"person": persons, "key": persons}), path, row_group_size=group)
             columns = Columns("person", "key", None)
             ranges = table_segments.ParquetTable([path], columns).ranges()
-            parts = [part.table(columns)["person"].to_pylist() for part in ranges]
+            parts = [
+                [
+                    p
+                    for batch in SegmentRows(part, columns).batches()
+                    for p in batch["person"].to_pylist()
+                ]
+                for part in ranges
+            ]
         finally:
             os.unlink(path)
     assert [p for part in parts for p in part] == persons.tolist()
@@ -127,6 +138,23 @@ def test_a_retried_segment_has_the_same_reports(tmp_path, small_segments):
     other = PrivatiseSegment(ship(plan), Coins.for_job(), columns, None)((1, segment))
     assert other.blocks != once.blocks
     assert "coins" not in repr(work)
+
+
+def test_reports_that_are_too_many_to_be_returned_wait_on_disk(tmp_path, small_segments, monkeypatch):
+    """The file is the same, byte for byte, and nothing is left of what waited."""
+    plan, scratch = mechanism_plan("pckv_ue"), tmp_path / "scratch"
+    path = written(table(), tmp_path / "table.parquet")
+    privatise_files(path, plan, tmp_path / "returned.kv", HERE, coins=COINS)
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(privatising, "RETURNED", 100)
+    made = []
+    monkeypatch.setattr(StoredBlock, "read", lambda block: made.append(block) or READ(block))
+    privatise_files(path, plan, tmp_path / "stored.kv", HERE, coins=COINS)
+    assert (tmp_path / "stored.kv").read_bytes() == (tmp_path / "returned.kv").read_bytes()
+    assert len(made) > 2
+    assert not list(scratch.iterdir())
 
 
 class Retrying(Engine):

@@ -30,6 +30,8 @@ from .text_tables import JsonLines, Separated
 def open_source(source: Any, columns: Columns) -> Source:
     """The table behind a path, a frame or a stream, checked to have the columns."""
     arrow()
+    if isinstance(source, Source):
+        return source
     if isinstance(source, str | Path):
         with of_file(source):
             return _file(Path(source), columns)

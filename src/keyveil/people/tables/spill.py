@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from itertools import chain, pairwise
@@ -14,7 +15,7 @@ import numpy as np
 
 from ...foundation.arrays import Integers
 from ...foundation.errors import TableError
-from .frames import Batch, arrow
+from .frames import BATCH, Batch, arrow
 
 HELD = 1 << 19
 """Number of rows that are grouped in memory; more are grouped on disk."""
@@ -22,15 +23,22 @@ HELD = 1 << 19
 MOST_PARTS = 256
 """Maximum number of parts made at a time. A part that is too large for memory is divided again."""
 
+FEW_PARTS = 64
+"""Number of parts up to which all numbers of parts are looked at for each of them."""
+
 DEEPEST = 3
 """Number of divisions after which a part holds one person's rows, or nearly so."""
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """Join batches of one schema."""
+    """Join batches of one schema, and empty the list: only one column at a time is held twice."""
     if len(batches) == 1:
-        return batches[0]
-    return arrow().Table.from_batches(batches).combine_chunks().to_batches()[0]
+        return batches.pop()
+    schema = batches[0].schema
+    columns = [[batch.column(place) for batch in batches] for place in range(len(schema))]
+    batches.clear()
+    arrays = [arrow().concat_arrays(columns.pop(0)) for _ in schema]
+    return arrow().RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def together(batches: Iterable[Batch], rows: int | None, chunk: int, depth: int = 0) -> Iterator[Batch]:
@@ -64,10 +72,18 @@ def parted(rows: Batch, chunk: int, depth: int = 0) -> Iterator[Batch]:
         part = (codes * parts // len(coded.dictionary)).astype(np.uint16)
     else:
         part = person_parts(persons, parts, depth)
+    for own in _rows_by_part(part, parts):
+        if len(own):
+            yield rows.take(arrow().array(own))
+
+
+def _rows_by_part(part: np.ndarray, parts: int) -> Iterator[Integers]:
+    """The rows of each part, ascending. A few parts are found one by one, which takes less memory."""
+    if parts <= FEW_PARTS:
+        yield from (np.flatnonzero(part == number) for number in range(parts))
+        return
     order, ends = order_by_part(part, parts)
-    for first, last in pairwise(ends.tolist()):
-        if last > first:
-            yield rows.take(arrow().array(order[first:last]))
+    yield from (order[first:last] for first, last in pairwise(ends.tolist()))
 
 
 def _runs(batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -95,7 +111,10 @@ def person_parts(persons: Any, parts: int, depth: int = 0) -> np.ndarray:
         names = coded.dictionary.cast(arrow().large_binary()).to_pylist()
         codes = np.fromiter(map(crc32, names), np.uint64, len(names))
         return _spread(codes[coded.indices.to_numpy()], parts, depth)
-    return _spread(persons.to_numpy().view(np.uint64), parts, depth)
+    codes, part = persons.to_numpy().view(np.uint64), np.empty(len(persons), np.uint16)
+    for first in range(0, len(codes), BATCH):  # numbers that are mixed take three times their memory
+        part[first : first + BATCH] = _spread(codes[first : first + BATCH], parts, depth)
+    return part
 
 
 def order_by_part(part: np.ndarray, parts: int) -> tuple[Integers, Integers]:
@@ -119,7 +138,8 @@ class _Spill:
     def __init__(self, parts: int, schema: Any) -> None:
         self.rows = [0] * parts
         self._schema = schema
-        self._places: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
+        self._places = [array("q") for _ in range(parts)]
+        """Where each message of a part begins, and its length."""
         self._end = 0
         folder = _folder()
         try:
@@ -139,7 +159,7 @@ class _Spill:
         for part in np.flatnonzero(np.diff(ends)).tolist():
             first, last = int(ends[part]), int(ends[part + 1])
             message = memoryview(rows.slice(first, last - first).serialize())
-            self._places[part].append((self._end, len(message)))
+            self._places[part].extend((self._end, len(message)))
             self.rows[part] += last - first
             self._end += len(message)
             try:
@@ -150,7 +170,8 @@ class _Spill:
 
     def batches(self, part: int) -> Iterator[Batch]:
         """The rows of one part in their original order."""
-        for place, length in self._places[part]:
+        places = self._places[part]
+        for place, length in zip(places[::2], places[1::2], strict=True):
             self._file.seek(place)
             message = arrow().py_buffer(self._file.read(length))
             yield arrow("ipc").read_record_batch(message, self._schema)

@@ -20,6 +20,9 @@ from .frames import BATCH, NOT_UTF_8, Batch, Columns, Source, arrow, readable
 BLOCK = 1 << 22
 """Number of bytes of a text file parsed at a time; no line may be longer."""
 
+SHARE = 8
+"""Into how many parts a block is cut for a file of cells: Arrow reads 32 of them ahead."""
+
 
 class Separated(Source):
     """A text file of cells. The first line names the columns; an empty cell is a missing value."""
@@ -55,29 +58,43 @@ class Separated(Source):
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
         if self._empty:
             return
+        pa, columns, given = arrow(), self._columns, 0
+        lenient = columns.lenient and not persons_only and columns.value is not None
+        with readable(self._path):
+            for block in (BLOCK // SHARE, BLOCK):
+                seen = 0
+                try:
+                    for batch in self._parsed(persons_only, block):
+                        new = batch.slice(max(0, given - seen))
+                        seen += batch.num_rows
+                        given += new.num_rows
+                        yield self._numbered(new) if lenient else new
+                    return
+                except pa.ArrowInvalid:  # also if a line is longer than a share of a block
+                    if block == BLOCK:
+                        raise TableError(self._trouble()) from None
+
+    def _parsed(self, persons_only: bool, block: int) -> Iterator[Batch]:
+        """The rows as Arrow reads them, in blocks of so many bytes."""
         pa, reading, columns = arrow(), arrow("csv"), self._columns
         types = {columns.person: pa.string()}
         if not persons_only:
             types[columns.key] = pa.dictionary(pa.int32(), pa.string())
             if columns.value is not None:
                 types[columns.value] = pa.string() if columns.lenient else pa.float64()
-        with readable(self._path):
-            try:
-                batches = reading.open_csv(
-                    str(self._path),
-                    reading.ReadOptions(block_size=BLOCK),
-                    reading.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
-                    reading.ConvertOptions(
-                        include_columns=list(types),
-                        column_types=types,
-                        null_values=[""],
-                        strings_can_be_null=True,
-                    ),
-                )
-                lenient = columns.lenient and not persons_only and columns.value is not None
-                yield from map(self._numbered, batches) if lenient else batches
-            except pa.ArrowInvalid:
-                raise TableError(self._trouble()) from None
+        return iter(
+            reading.open_csv(
+                str(self._path),
+                reading.ReadOptions(block_size=block),
+                reading.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                reading.ConvertOptions(
+                    include_columns=list(types),
+                    column_types=types,
+                    null_values=[""],
+                    strings_can_be_null=True,
+                ),
+            )
+        )
 
     def _numbered(self, batch: Batch) -> Batch:
         """The batch with values that are not numbers replaced by missing ones."""

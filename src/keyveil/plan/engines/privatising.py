@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...foundation.coins import Coins
 from ...foundation.compiled import KnownLength
@@ -24,9 +24,11 @@ from .local_pool import LocalPool
 from .report_columns import to_batch
 from .report_segments import PARQUET, files_in
 from .shipped_plan import job_coins, ship, unship
-from .table_segments import ParquetTable, PersonRange, SortedPart, SortRows
+from .table_segments import ParquetTable, PersonRange, SegmentRows, SortedPart, SortRows
 
 FORMAT = "keyveil/reports/1"
+RETURNED = 1 << 24
+"""Bytes of packed reports that a segment returns in memory."""
 Segment = PersonRange | SortedPart
 
 
@@ -36,13 +38,27 @@ class Privatised:
 
     reports: int = 0
     mapped: Counter[str] = field(default_factory=Counter)
-    blocks: tuple[bytes, ...] = field(default=(), repr=False)
+    blocks: tuple[bytes | StoredBlock, ...] = field(default=(), repr=False)
     """Packed reports, if they go into one file of the caller."""
 
     def __add__(self, other: Privatised) -> Privatised:
         return Privatised(
             self.reports + other.reports, self.mapped + other.mapped, self.blocks + other.blocks
         )
+
+
+class StoredBlock(NamedTuple):
+    """A block of packed reports in a file."""
+
+    path: str
+    place: int
+    size: int
+
+    def read(self) -> bytes:
+        """Its bytes."""
+        with Path(self.path).open("rb") as file:
+            file.seek(self.place)
+            return file.read(self.size)
 
 
 @dataclass(frozen=True)
@@ -58,20 +74,40 @@ class PrivatiseSegment:
     """The number of all segments."""
     workers: int = 1
     """How many of them are worked on at a time."""
+    scratch: str | None = None
+    """Where packed reports wait that are too many to be returned."""
 
     def __call__(self, numbered: tuple[int, Segment]) -> Privatised:
         number, segment = numbered
         plan, mapped = unship(self.plan), Counter[str]()
+        rows = SegmentRows(segment, self.columns)
         with KnownLength(tables=max(0, self.segments - 1 - number) / self.workers):
-            batches = list(
-                privatised_rows(plan, segment.table(self.columns), self.columns, self.coins, mapped)
-            )
-        reports = sum(map(len, batches))
-        if self.folder is None:
-            return Privatised(reports, mapped, tuple(plan.packing.block(batch) for batch in batches))
+            made = privatised_rows(plan, rows, self.columns, self.coins, mapped)
+            if self.folder is None:
+                return self._packed(number, plan, made, mapped)
+            batches = list(made)
         if batches:
             write_reports(plan, batches, Path(self.folder) / f"part-{number:06d}.parquet")
-        return Privatised(reports, mapped)
+        return Privatised(sum(map(len, batches)), mapped)
+
+    def _packed(
+        self, number: int, plan: Plan, made: Iterator[Reports], mapped: Counter[str]
+    ) -> Privatised:
+        """The reports as blocks, in memory while they are few."""
+        reports, returned = 0, 0
+        blocks: list[bytes | StoredBlock] = []
+        path = None if self.scratch is None else Path(self.scratch) / f"blocks-{number:06d}"
+        for batch in made:
+            reports += len(batch)
+            block = plan.packing.block(batch)
+            if path is None or returned + len(block) <= RETURNED:
+                returned += len(block)
+                blocks.append(block)
+                continue
+            with path.open("ab") as file:
+                blocks.append(StoredBlock(str(path), file.tell(), len(block)))
+                file.write(block)
+        return Privatised(reports, mapped, tuple(blocks))
 
 
 def privatised_rows(
@@ -82,7 +118,7 @@ def privatised_rows(
     mapped: Counter[str] | None = None,
     chunk: int = 1 << 16,
 ) -> Iterator[Reports]:
-    """The reports of everyone in an Arrow table, which has all rows of each of its people."""
+    """The reports of everyone in a table or a segment, which has all rows of each of its people."""
     names: dict[str, Any] = {"person": columns.person, "key": columns.key, "value": columns.value}
     lenient = columns.lenient
     for people in read_people(plan.schema, rows, **names, lenient=lenient, chunk=chunk, mapped=mapped):
@@ -143,7 +179,7 @@ def privatise_files(
     with _scratch(engine) as scratch:
         segments = list(enumerate(_segments(table, engine, scratch)))
         sizes = len(segments), engine.workers
-        work = PrivatiseSegment(ship(plan), coins, columns, None, *sizes)
+        work = PrivatiseSegment(ship(plan), coins, columns, None, *sizes, scratch)
         return _into_file(plan, engine.each(work, segments, progress), output)
 
 
@@ -181,6 +217,9 @@ def _into_file(plan: Plan, results: Iterator[Privatised], output: str | Path) ->
     with writing(plan, output) as writer:
         for result in results:
             for block in result.blocks:
-                writer.add(plan.packing.from_block(block))
+                content = block if isinstance(block, bytes) else block.read()
+                writer.add(plan.packing.from_block(content))
+            for stored in {block.path for block in result.blocks if isinstance(block, StoredBlock)}:
+                Path(stored).unlink()
             total = total + Privatised(result.reports, result.mapped)
     return total

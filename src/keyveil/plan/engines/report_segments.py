@@ -20,7 +20,9 @@ from .report_columns import check_columns, column_names, from_batch
 SEGMENT_REPORTS = 1 << 22
 """Approximate number of reports in a segment."""
 READ_REPORTS = 1 << 18
-"""Number of reports that a worker holds at a time."""
+"""Maximum number of reports that a worker holds at a time."""
+READ_BYTES = 1 << 20
+"""Approximate number of their bytes; Arrow takes several times as many while it reads them."""
 PARQUET = b"PAR1"
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 """The member of a Parquet file in which Spark keeps the metadata of columns."""
@@ -52,9 +54,8 @@ class ReportSegment:
         with parquet_file(self.path) as file:
             groups = list(range(self.first, self.first + self.count))
             names = column_names(plan.packing)
-            for batch in file.iter_batches(
-                READ_REPORTS, row_groups=groups, columns=names, use_threads=False
-            ):
+            size = max(1, min(READ_REPORTS, READ_BYTES // plan.packing.width))
+            for batch in file.iter_batches(size, row_groups=groups, columns=names, use_threads=False):
                 yield from_batch(batch, plan.packing)
 
 
@@ -125,7 +126,7 @@ def _check_plan(plan: Plan, metadata: dict[bytes, bytes]) -> None:
 def parquet_file(path: str | Path) -> Any:
     """An open Parquet file; one clear line if it is damaged."""
     with _sound():
-        return arrow("parquet").ParquetFile(path)
+        return arrow("parquet").ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
 
 
 @contextmanager

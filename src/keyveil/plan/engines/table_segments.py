@@ -13,10 +13,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ...foundation.arrays import Integers
 from ...foundation.errors import TableError
 from ...foundation.files import whole_file
-from ...people.tables.frames import Columns, arrow, of_file, readable
-from ...people.tables.spill import order_by_part, person_parts
+from ...people.tables.frames import BATCH, Columns, Frame, Source, arrow, of_file, readable
+from ...people.tables.spill import joined, order_by_part, person_parts
 from .report_segments import row_group_runs
 
 SEGMENT_ROWS = 1 << 21
@@ -25,12 +28,14 @@ LARGEST_GROUP = 4 * SEGMENT_ROWS
 """Number of rows of a row group up to which it is read at once."""
 READ_ROWS = 1 << 17
 """Number of rows that a worker sorts into parts at a time."""
+SORTED_BYTES = 1 << 25
+"""Number of bytes of sorted rows that a worker collects before it writes them."""
 
 
 def opened(path: str) -> Any:
-    """An open Parquet file of a table."""
+    """An open Parquet file of a table, of which a few pages are read at a time."""
     with readable(Path(path)):
-        return arrow("parquet").ParquetFile(path)
+        return arrow("parquet").ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,11 @@ class RowGroups:
     first: int
     count: int
 
-    def batches(self, columns: Columns, size: int = READ_ROWS) -> Iterator[Any]:
-        """The rows, some at a time."""
+    def batches(self, names: list[str], size: int = READ_ROWS) -> Iterator[Any]:
+        """The rows of some columns, some rows at a time."""
         groups = list(range(self.first, self.first + self.count))
         with of_file(self.path), readable(Path(self.path)), opened(self.path) as file:
-            yield from file.iter_batches(
-                size, row_groups=groups, columns=columns.names, use_threads=False
-            )
+            yield from file.iter_batches(size, row_groups=groups, columns=names, use_threads=False)
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,17 @@ class PersonRange:
     """The last person of the segment before; None in the first segment."""
     last: int
 
-    def table(self, columns: Columns) -> Any:
-        """All rows of these people."""
+    def batches(self, columns: Columns, names: list[str]) -> Iterator[Any]:
+        """The rows of these people, some at a time."""
         pa, compute = arrow(), arrow("compute")
-        table = pa.Table.from_batches([b for groups in self.groups for b in groups.batches(columns)])
-        person = table.column(columns.person)
-        inside = compute.less_equal(person, pa.scalar(self.last, person.type))
-        if self.after is not None:
-            after = compute.greater(person, pa.scalar(self.after, person.type))
-            inside = compute.and_(inside, after)
-        return table.filter(inside)
+        for groups in self.groups:
+            for batch in groups.batches(names):
+                person = batch.column(columns.person)
+                inside = compute.less_equal(person, pa.scalar(self.last, person.type))
+                if self.after is not None:
+                    after = compute.greater(person, pa.scalar(self.after, person.type))
+                    inside = compute.and_(inside, after)
+                yield batch.filter(inside)
 
 
 @dataclass(frozen=True)
@@ -78,18 +82,44 @@ class SortedPart:
     paths: tuple[str, ...]
     part: int
 
-    def table(self, columns: Columns) -> Any:
+    def batches(self, columns: Columns, names: list[str]) -> Iterator[Any]:
         """All rows of the people in this part, in their order."""
-        pa = arrow()
-        batches, schema = [], None
+        pa, wanted = arrow(), str(self.part)
         for path in self.paths:
             with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
                 listed = file.schema.metadata[b"parts"].decode().split(",")
-                schema = file.schema.remove_metadata()
-                for place, part in enumerate(listed):
-                    if int(part) == self.part:
-                        batches.append(file.get_batch(place).replace_schema_metadata(None))
-        return pa.Table.from_batches(batches, schema)
+                if wanted in listed:
+                    yield file.get_batch(listed.index(wanted)).select(names)
+
+
+class SegmentRows(Source):
+    """The rows of a segment, read from disk a few at a time, as often as they are asked for."""
+
+    held = True  # few enough to be
+
+    def __init__(self, segment: PersonRange | SortedPart, columns: Columns) -> None:
+        self._segment, self._columns = segment, columns
+
+    def batches(self, *, persons_only: bool = False) -> Iterator[Any]:
+        names = self._columns.read(persons_only)
+        for batch in self._segment.batches(self._columns, names):
+            table = arrow().Table.from_batches([batch])
+            if persons_only:
+                yield from table.to_batches(max_chunksize=BATCH)
+            else:
+                yield from Frame(table, self._columns).batches()
+
+
+class _Sorted(NamedTuple):
+    """Rows by part, and where each part ends."""
+
+    rows: Any
+    ends: Integers
+
+    def of(self, part: int) -> Any:
+        """The rows of a part."""
+        first, last = self.ends[part : part + 2].tolist()
+        return self.rows.slice(first, last - first)
 
 
 @dataclass(frozen=True)
@@ -102,32 +132,32 @@ class SortRows:
 
     def __call__(self, numbered: tuple[int, RowGroups]) -> tuple[str, ...]:
         number, groups = numbered
-        paths, waiting, held = list[str](), list[Any](), 0
+        paths, waiting, size = list[str](), list[_Sorted](), 0
         with of_file(groups.path):
-            for batch in groups.batches(self.columns):
-                waiting.append(_plain(batch, self.columns))
-                held += batch.num_rows
-                if held >= SEGMENT_ROWS:
+            for batch in groups.batches(self.columns.names):
+                waiting.append(self._sorted(_plain(batch, self.columns)))
+                size += waiting[-1].rows.nbytes
+                if size >= SORTED_BYTES:
                     paths.append(self._write(f"{number:06d}-{len(paths):04d}", waiting))
-                    waiting, held = [], 0
+                    waiting, size = [], 0
             if waiting:
                 paths.append(self._write(f"{number:06d}-{len(paths):04d}", waiting))
         return tuple(paths)
 
-    def _write(self, name: str, batches: list[Any]) -> str:
-        """Write batches as one file, a part after the other; its metadata says which is which."""
-        pa = arrow()
+    def _sorted(self, rows: Any) -> _Sorted:
+        """Rows by part, stable."""
+        persons = rows.column(self.columns.person)
+        order, ends = order_by_part(person_parts(persons, self.parts), self.parts)
+        return _Sorted(rows.take(arrow().array(order)), ends)
+
+    def _write(self, name: str, waiting: list[_Sorted]) -> str:
+        """Write sorted rows as one file, a part after the other; its metadata says which is which."""
         path = str(Path(self.folder) / f"rows-{name}.arrow")
-        rows = pa.Table.from_batches(batches).combine_chunks()
-        person = rows.column(self.columns.person).combine_chunks()
-        order, ends = order_by_part(person_parts(person, self.parts), self.parts)
-        rows = rows.take(pa.array(order)).combine_chunks()
-        cuts = [(part, int(a), int(b)) for part, (a, b) in enumerate(pairwise(ends)) if b > a]
-        schema = rows.schema.with_metadata({"parts": ",".join(str(part) for part, _, _ in cuts)})
-        with whole_file(Path(path), private=True) as sink, pa.ipc.new_file(sink, schema) as file:
-            for _, first, last in cuts:
-                (batch,) = rows.slice(first, last - first).to_batches()
-                file.write_batch(batch)
+        there = np.flatnonzero(np.sum([np.diff(some.ends) for some in waiting], axis=0)).tolist()
+        schema = waiting[0].rows.schema.with_metadata({"parts": ",".join(map(str, there))})
+        with whole_file(Path(path), private=True) as sink, arrow().ipc.new_file(sink, schema) as file:
+            for part in there:
+                file.write_batch(joined([some.of(part) for some in waiting]))
         return path
 
 
