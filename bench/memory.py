@@ -156,7 +156,7 @@ def measured(folder: Path, millions: list[int]) -> dict[str, list[float]]:
 def shown(figures: dict[str, list[float]], millions: list[int]) -> str:
     """The figures as the docs have them."""
     lines = [(name, *(f"{peak:.0f}" for peak in peaks)) for name, peaks in figures.items()]
-    heads = [f"{many} million row{'s' if many > 1 else ''}" for many in millions]
+    heads = [f"{many} million rows" for many in millions]
     return Table("Peak private memory, MiB", ("command, one process", *heads), rows(lines)).markdown()
 
 

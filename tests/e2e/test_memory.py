@@ -237,7 +237,7 @@ MANY = 25_000_000
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("form", ["csv"])
 def test_many_rows_in_no_order_are_privatised(form, folder, tmp_path):
     """Nothing is made smaller here: a command that holds 10 bytes a row does not get through."""
     table = tmp_path / f"many.{form}"
