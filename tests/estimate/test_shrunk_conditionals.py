@@ -9,6 +9,7 @@ import pytest
 
 from keyveil import Coins, People, Plan, Query, Schema, Tally, estimate
 from keyveil.estimate import bands
+from keyveil.estimate.answer import quantile
 from keyveil.estimate.assisted import Mixture
 from keyveil.estimate.forecast.query_draws import drawn_counts
 from keyveil.estimate.forecast.query_forecast import QueryForecast, expected_tally
@@ -350,3 +351,26 @@ def test_a_pair_that_is_known_in_part_has_an_answer():
         assert (answer.how == "view") == known
         assert not known or 0 <= answer.estimate.value <= 1
     assert in_part, "the case is met"
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_standard_errors_of_shrunk_answers_agree_with_their_intervals(level):
+    plan = plan_for(CROWD, epsilon=1)
+    tally = tally_for(plan, 20_000)
+    queries = [
+        f"{kind}({k} | {c})" for kind in ("frequency", "mean") for k, c in permutations("0123", 2)
+    ]
+    answering = Conditionals(plan, tally, "best", level=level)
+    queried = [answer.estimate for answer in answering.answers([*queries, "mean(0)"])]
+    keys = estimate(plan, tally, "best", level)
+    alone = [part for key in keys for part in (key.frequency, key.mean)]
+    bounded = [answer for answer in queried + alone if answer.bounded]
+    assert len(bounded) > 20
+
+    def half(low, high):
+        return (high - low) / (2 * quantile(level))
+
+    assert all(answer.stderr >= half(answer.low, answer.high) * (1 - 1e-12) for answer in bounded)
+    assert queried[-1].stderr == pytest.approx(keys["0"].mean.stderr, rel=1e-9)
+    posterior = bands(plan, tally.counts, "best", level).frequency  # would be refused
+    assert np.any(posterior.stderr < half(posterior.low, posterior.high))

@@ -324,6 +324,18 @@ def ratio(above: float, below: float, covariance: Floats, reports: int, level: f
     return band.estimate((), reports)
 
 
+def as_wide_as_interval(estimate: Estimate, level: float) -> Estimate:
+    """The estimate of a shrunk value with a standard error that agrees with its interval.
+
+    The posterior standard deviation is right on average over all keys. The interval is right for its own
+    key and may be wider, so the standard error is at least its width in standard errors.
+    """
+    if not estimate.bounded:
+        return estimate
+    half = (estimate.high - estimate.low) / (2 * quantile(level))
+    return replace(estimate, stderr=max(estimate.stderr, half))
+
+
 def biased(value: float, reports: int) -> Estimate:
     """A value without standard error and interval, from a biased estimator."""
     return Estimate(value, nan, nan, nan, reports)

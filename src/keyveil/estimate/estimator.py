@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..foundation.arrays import Floats, Integers
-from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands, shifted
+from .answer import Answers, Band, Estimate, KeyAnswer, KeyBands, as_wide_as_interval, shifted
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan
@@ -76,8 +76,11 @@ def on_scale(plan: Plan, place: int, estimate: Estimate) -> Estimate:
     return shifted(estimate, float(plan.schema.low[place]), float(plan.schema.high[place]))
 
 
-def answers_from(plan: Plan, bands: KeyBands) -> tuple[KeyAnswer, ...]:
-    """The answers of every key from the bands of one tally, means on the scales of their keys."""
+def answers_from(plan: Plan, bands: KeyBands, shrunk_at: float | None = None) -> tuple[KeyAnswer, ...]:
+    """The answers of every key from the bands of one tally, means on the scales of their keys.
+
+    ``shrunk_at`` is the level of the intervals if values are shrunk.
+    """
     answers = []
     for place, key in enumerate(plan.schema.keys):
         n = int(bands.reports[place])
@@ -85,6 +88,11 @@ def answers_from(plan: Plan, bands: KeyBands) -> tuple[KeyAnswer, ...]:
             None if band is None else band.estimate(place, n)
             for band in (bands.frequency, bands.mean, bands.mass)
         )
+        if shrunk_at is not None:
+            frequency, mean, mass = (
+                None if part is None else as_wide_as_interval(part, shrunk_at)
+                for part in (frequency, mean, mass)
+            )
         mean = None if mean is None else on_scale(plan, place, mean)
         answers.append(KeyAnswer(key, frequency, mean, mass))
     return tuple(answers)

@@ -96,7 +96,7 @@ class Best(ArrayEstimator):
         moments = moments_with_side(plan, tally.counts)
         raw = key_bands(plan, moments, level)
         bands, pays = best_bands(raw, moments, level)
-        pairs = zip(answers_from(plan, bands), answers_from(plan, raw), strict=True)
+        pairs = zip(answers_from(plan, bands, level), answers_from(plan, raw), strict=True)
         keys = tuple(replace(answer, raw=own) for answer, own in pairs)
         shrunk = " and ".join(name for name, flags in pays.items() if flags.any())
         note = f"shrunk towards what all keys have in common: {shrunk}" if shrunk else ALONE

@@ -76,7 +76,7 @@ class Shrunk(ArrayEstimator):
         moments = moments_with_side(plan, tally.counts)
         raw = key_bands(plan, moments, level)
         posteriors = learn(raw, moments)
-        keys = answers_from(plan, shrunk_where(raw, posteriors, moments, level))
+        keys = answers_from(plan, shrunk_where(raw, posteriors, moments, level), level)
         any_learned = any(np.isfinite(part.mean).any() for part in posteriors.values())
         note = NOTE if any_learned else FEW_NOTE
         notes = "; ".join(part for part in (note, cap_note(plan, moments.caps)) if part)

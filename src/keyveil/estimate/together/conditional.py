@@ -147,7 +147,7 @@ class Conditionals(ShownResult):
         answering = self._shrunk if given else self._alone
         if moments is not None and answering is not None:
             shrunk = answering.answer(parsed, target, given, moments)
-            estimate = shrunk.estimate(moments.reports)
+            estimate = shrunk.estimate(moments.reports, self.level)
             raw = self._raw(parsed, moments)
             answer = QueryAnswer(parsed, estimate, "view", None, self.estimator, shrunk.shown, raw)
         elif moments is not None:

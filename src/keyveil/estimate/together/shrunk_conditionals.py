@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...foundation.arrays import Floats
-from ..answer import Band, Estimate, KeyBands, quantile
+from ..answer import Band, Estimate, KeyBands, as_wide_as_interval, quantile
 from ..assisted import Mixture, RatioEstimates, assisted_interval
 from .joint import Evidence, JointMoments
 from .pair_associations import LEAST_SHARE, PairAssociations
@@ -46,10 +46,10 @@ class ShrunkAnswer(NamedTuple):
     """Whether the tally shows that the answer differs from that without the condition; None without
     a condition."""
 
-    def estimate(self, reports: int) -> Estimate:
+    def estimate(self, reports: int, level: float) -> Estimate:
         """The answer as an estimate, its interval widened to contain the value."""
         low, high = min(self.low, self.value), max(self.high, self.value)
-        return Estimate(self.value, self.stderr, low, high, reports)
+        return as_wide_as_interval(Estimate(self.value, self.stderr, low, high, reports), level)
 
 
 class ShrunkConditionals:
