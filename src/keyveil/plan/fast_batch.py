@@ -202,7 +202,7 @@ class _Channels:
 
 
 def _held_facts(plan: Plan, people: People, loops: Any) -> tuple[Any, ...]:
-    """What loops over one key need: the number of views, of people far from the end, table and ranges."""
+    """What loops need: the numbers of views and of people far from the end, the table, the ranges."""
     schema, keys = plan.schema, np.ascontiguousarray(people.keys)
     starts = np.ascontiguousarray(people.starts, np.int64)
     inside = int(np.searchsorted(starts[:-1], len(keys) - loops.LANES, side="right"))
