@@ -189,11 +189,11 @@ def report_keys(
             out[at + p] = U(picked[p]) * cells + slot
         _round(rows, holders, who, row, table, ranges, states)
         for i in range(holders):
-            p, state = U(who[i]), U(states[i])
+            own, state = U(who[i]), U(states[i])
             slot = U(0)
             for j in range(len(absent)):
-                slot += U(drawn[p] >= ends[state, j])
-            out[at + p] = U(picked[p]) * cells + order[state, slot]
+                slot += U(drawn[own] >= ends[state, j])
+            out[at + own] = U(picked[own]) * cells + order[state, slot]
 
 
 @jit
