@@ -202,7 +202,7 @@ class _Channels:
 
 
 def _held_facts(plan: Plan, people: People, loops: Any) -> tuple[Any, ...]:
-    """What loops over one key need: the number of views, of people far from the end, table and ranges."""
+    """What loops need: the numbers of views and of people far from the end, the table, the ranges."""
     schema, keys = plan.schema, np.ascontiguousarray(people.keys)
     starts = np.ascontiguousarray(people.starts, np.int64)
     inside = int(np.searchsorted(starts[:-1], len(keys) - loops.LANES, side="right"))
@@ -237,7 +237,7 @@ def _flipped_keys(plan: Plan, people: People, source: BlockSource, loops: Any) -
     codes = np.empty(len(people), plan.layout.code_type)
     starts, keys, values = table
     for rows, words in _chunks(people, source, draw.words):
-        picked, states = np.empty(len(words), np.uint32), np.empty(len(words), np.uint32)
+        picked, states = np.empty(len(words), np.int64), np.empty(len(words), np.uint32)
         some = starts[rows.start : rows.stop + 1], keys, values
         loops.hold_keys(words, views, max(0, inside - rows.start), some, ranges, picked, states)
         codes[rows] = plan.packing.codes(picked, draw(people.addresses[rows], words, states))

@@ -1,7 +1,8 @@
 """One key of each person: picked, found, rounded and drawn, a run of people at a time.
 
-Who is picked for a key that is not held, which are most, takes no branch. The words of a run stay in the
-nearest cache, and so do the notes on who holds the picked key.
+Most people do not hold the key they pick, so all are drawn as if they did not, and those who do are
+drawn again from the same words. Words and notes of a run stay in the nearest cache, and the lines of the
+table that it will read are asked for while its words are made.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ BLOCK = 4
 def _fill(flat: Any, width: Any, schedule: Any, first: Any, at: Any, rows: Any, to: Any) -> None:
     """The first words of ``TILE`` people, a row for each word.
 
-    Without a schedule they are those of ``flat``, which has ``width`` for each person; else its addresses
-    are encrypted, and ``first`` is the number of the block.
+    Without a schedule they are those of ``flat``, which has ``width`` for each person; else its
+    addresses are encrypted, and ``first`` is the number of the block.
     """
     if schedule is None:
         for word in range(U(BLOCK)):
@@ -162,7 +163,7 @@ def report_keys(
 ) -> None:
     """Everyone's code: one key each, all equally likely, drawn with word ``column``.
 
-    ``source`` are addresses, whose block number ``first`` is made here, or words if ``schedule`` is None.
+    ``source`` are addresses, whose block ``first`` is made here, or words if ``schedule`` is None.
     Of the first ``inside`` people LANES keys can be read. ``table`` are starts, keys and values;
     ``ranges`` the lows, highs, and levels of keys. ``ends[state]`` are the slice ends of a state and
     ``order[state]`` the outputs of its slices; ``absent`` is a tuple of those of state 0, whose slices
@@ -188,11 +189,11 @@ def report_keys(
             out[at + p] = U(picked[p]) * cells + slot
         _round(rows, holders, who, row, table, ranges, states)
         for i in range(holders):
-            p, state = U(who[i]), U(states[i])
+            own, state = U(who[i]), U(states[i])
             slot = U(0)
             for j in range(len(absent)):
-                slot += U(drawn[p] >= ends[state, j])
-            out[at + p] = U(picked[p]) * cells + order[state, slot]
+                slot += U(drawn[own] >= ends[state, j])
+            out[at + own] = U(picked[own]) * cells + order[state, slot]
 
 
 @jit
