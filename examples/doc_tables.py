@@ -6,11 +6,12 @@ this file computes.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import keyveil
-from keyveil import REGISTRY, Plan, Schema
+from keyveil import REGISTRY, Plan, Query, Schema
+from keyveil.estimate.forecast.query_forecast import QueryForecast
+from keyveil.people.prior_laws import independent_law
 from keyveil.simulate.theory import forecast_key
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -18,6 +19,8 @@ KEYS, PEOPLE, EPSILONS = (5, 20, 100, 1000), (10**4, 10**5, 10**6, 10**7), ("0.5
 HELD = 0.1
 """Frequency of the key in the table of errors."""
 USEFUL, USELESS = 0.01, 0.1
+PAIR_KEYS, PAIR_HELD, PAIR_ERROR = (5, 10, 20, 50), (0.3, 0.1), 0.05
+"""Keys, their frequencies and the wanted standard error in the table of people under conditions."""
 
 
 def errors() -> str:
@@ -39,6 +42,28 @@ def _error(error: float) -> str:
     if error > USELESS:
         return "-"
     return f"**{error:.4f}**" if error < USEFUL else f"{error:.3f}"
+
+
+def conditional_people() -> str:
+    """People for a standard error of ``PAIR_ERROR`` of one key's frequency given another."""
+    lines = [
+        "| keys | each held by | " + " | ".join(f"epsilon {epsilon}" for epsilon in EPSILONS) + " |",
+        "|---:|---:|" + "---:|" * len(EPSILONS),
+    ]
+    for keys in PAIR_KEYS:
+        plans = [Plan.of(Schema.of(keys), "pairs", epsilon) for epsilon in EPSILONS]
+        for held in PAIR_HELD:
+            cells = [f"{_people(plan, held):,}" for plan in plans]
+            lines.append(f"| {keys} | {held:.0%} | ".replace("%", " %") + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _people(plan: Plan, held: float) -> int:
+    """The number of people, to two digits."""
+    law = independent_law(plan.schema.levels, 2, held)
+    variance = QueryForecast(plan, lambda keys: law, 1).variance(Query.of("frequency", "0", ["1"]))
+    assert variance is not None
+    return round(float(f"{variance / PAIR_ERROR**2:.1e}"))
 
 
 def mechanisms() -> str:
@@ -125,21 +150,22 @@ def decisions() -> str:
 
 
 TABLES = {
-    "api.md": ("reference", reference),
-    "choose.md": ("choose", errors),
-    "decisions/README.md": ("decisions", decisions),
-    "mechanisms.md": ("mechanisms", mechanisms),
+    "api.md": (("reference", reference),),
+    "choose.md": (("choose", errors), ("conditional_people", conditional_people)),
+    "decisions/README.md": (("decisions", decisions),),
+    "mechanisms.md": (("mechanisms", mechanisms),),
 }
-"""By page: the name of its table, and what makes it."""
+"""By page: the names of its tables, and what makes each."""
 
 
 def page_with_table(page: str) -> str:
-    """The page with its table made anew."""
-    name, make = TABLES[page]
+    """The page with its tables made anew."""
     text = (DOCS / page).read_text()
-    pattern = re.compile(rf"(<!-- table:{name} -->\n).*?(<!-- end -->)", re.DOTALL)
-    assert pattern.search(text), f"{page} has no place for its table"
-    return pattern.sub(lambda place: f"{place[1]}\n{make()}\n\n{place[2]}", text)
+    for name, make in TABLES[page]:
+        opening, rest = text.split(f"<!-- table:{name} -->\n")
+        after = rest.partition("<!-- end -->")[2]
+        text = f"{opening}<!-- table:{name} -->\n\n{make()}\n\n<!-- end -->{after}"
+    return text
 
 
 def main() -> None:
