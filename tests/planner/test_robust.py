@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from keyveil import Plan, PlanError, Schema
+from keyveil import Plan, PlanError, PlannerWarning, Schema
 from keyveil.people.beliefs import Belief, Beliefs
 from keyveil.people.prior import Prior
 from keyveil.planner import first_round as rounds
@@ -131,13 +131,17 @@ def test_it_answers_only_if_it_does_under_every_belief(nothing, monkeypatch):
     assert min(factors) <= 1 < max(factors)
     assert not few.answers
     assert few.may_answer
-    assert "it can answer only if people hold" in str(few)
+    assert "answers are useful only if people hold" in str(few)
     states = [belief["answers"] for belief in few.document()["beliefs"]]
     assert states == [factor <= 1 for factor in factors]
     assert few.document()["answers"] is False
     asked = []
     monkeypatch.setattr(planner, "advise", lambda *a, **more: asked.append((a, more)) or few)
-    assert Plan.choose(SCHEMA, 1, 20_000, force=True) == few.plan
+    with pytest.warns(PlannerWarning) as warned:
+        assert Plan.choose(SCHEMA, 1, 20_000, force=True) == few.plan
+    assert [str(each.message) for each in warned] == [few.warning]
+    assert few.warning.startswith(f"{few.why}. If you know how many keys people hold on average, pass")
+    assert warned[0].filename == __file__
     assert asked == [((SCHEMA, 1, 20_000), {"ask": "both", "prior": None, "brief": True})]
 
 
