@@ -147,9 +147,10 @@ def line(name: str, truth: float, answer: dict[str, Any]) -> bool:
         print(f"{name:<30} {truth:>7.3f} {'?':>8}   {'unbounded':<16} {bar(truth, *ends, ends)}")
         return True
     interval = f"[{low:.3f}, {high:.3f}]"
-    picture = bar(truth, low, high, ends)
+    inside = bool(low <= truth <= high)
+    picture = bar(truth, low, high, ends) + ("" if inside else "  missed")
     print(f"{name:<30} {truth:>7.3f} {answer['value']:>8.3f}   {interval:<16} {picture}")
-    return bool(low <= truth <= high)
+    return inside
 
 
 def bar(truth: float, low: float, high: float, ends: tuple[float, float]) -> str:

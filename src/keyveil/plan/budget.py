@@ -44,8 +44,8 @@ class Budget:
                 limit = checked_cap(cap)
                 device = fresh_bytes(16).hex()
                 self._write({"format": FORMAT, "cap": text(limit), "device": device, "answers": []})
-            elif cap is not None and checked_cap(cap) != Decimal(self._read()["cap"]):
-                raise BudgetError("this budget has another cap; a cap is set once, when it is made")
+            elif cap is not None:
+                check_same_cap(self.path, checked_cap(cap), Decimal(self._read()["cap"]))
 
     @property
     def cap(self) -> Decimal:
@@ -163,6 +163,15 @@ def checked_cap(cap: object, name: str = "a budget's cap") -> Decimal:
     if limit <= 0:
         raise BudgetError(f"{name} must be above zero")
     return limit
+
+
+def check_same_cap(path: Path, asked: Decimal, made: Decimal) -> None:
+    """Refuse a cap that is not the one with which the file was made."""
+    if asked != made:
+        raise BudgetError(
+            f"the budget {path} was made with a cap of {text(made)}, and the cap asked for now is "
+            f"{text(asked)}; a cap is set once, so leave it out, or name another file"
+        )
 
 
 def _spent(ledger: dict[str, Any]) -> Decimal:

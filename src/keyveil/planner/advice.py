@@ -127,7 +127,7 @@ class Advice(ShownResult):
             return words
         able = self.able(best)
         if not able:
-            return f"{words}; but its answers are not useful; those of another plan may be, with a larger error"
+            return f"{words}; but its answers are not useful, and those of another plan could be"
         return f"{words}; but answers are useful only if people hold {able}"
 
     def able(self, option: Option) -> str:
@@ -145,7 +145,10 @@ class Advice(ShownResult):
         if self.beliefs is not None and self.may_answer:
             return self._over_beliefs()
         if not self.answers:
-            held = "" if self.beliefs is None else f"if people hold {self.prior.held:.3g} keys, "
+            held = ""
+            if self.beliefs is not None:
+                assumed = ", as is assumed if nothing is known" if self.beliefs.weights is None else ""
+                held = f"if people hold {self.prior.held:.3g} keys{assumed}, "
             either = f", or epsilon {self.epsilon_needed}" if self.epsilon_needed else ""
             return (
                 f"with {self.people:,} {'people' if self.people > 1 else 'person'} at epsilon "

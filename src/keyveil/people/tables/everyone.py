@@ -13,6 +13,7 @@ import numpy as np
 from ...foundation.arrays import Words
 from ...foundation.coins import Person, address
 from ...foundation.errors import CoinsError, TableError
+from ...foundation.exact import text_hint
 from ..people import People
 from ..schema import Schema
 
@@ -30,7 +31,7 @@ def with_everyone(people: People, everyone: Any) -> People:
     """
     if isinstance(everyone, str):
         if everyone != FRAME:
-            raise TableError(NO_PEOPLE)
+            raise TableError(NO_PEOPLE + text_hint(everyone))
         return people
     if isinstance(everyone, Real) and not isinstance(everyone, bool) and float(everyone).is_integer():
         return _joined(people, _unnamed(range(number_absent(int(float(everyone)), len(people)))))

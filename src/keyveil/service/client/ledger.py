@@ -23,7 +23,15 @@ from typing import Any
 from ...foundation.coins import Coins, fresh_bytes
 from ...foundation.errors import BudgetError, CoinsError
 from ...foundation.exact import Number, text, total
-from ...plan.budget import FORMAT, OTHER_PLAN, Budget, chain_of, checked_cap, rounds_before
+from ...plan.budget import (
+    FORMAT,
+    OTHER_PLAN,
+    Budget,
+    chain_of,
+    check_same_cap,
+    checked_cap,
+    rounds_before,
+)
 from ...plan.plan import Plan
 from ...plan.report import Report
 from .device import Device, coins_of, commitment
@@ -86,10 +94,8 @@ class Ledger(Budget):
                     )
                 self.device.make(text(limit))
             self._restore()
-            if limit is not None and limit != Decimal(self._read()["cap"]):
-                raise BudgetError(
-                    "this budget has another cap; a cap is set once, when the budget is created"
-                )
+            if limit is not None:
+                check_same_cap(self.path, limit, Decimal(self._read()["cap"]))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
