@@ -30,6 +30,7 @@ from ...plan.budget import (
     chain_of,
     check_same_cap,
     checked_cap,
+    read_record,
     rounds_before,
 )
 from ...plan.plan import Plan
@@ -206,6 +207,7 @@ class Ledger(Budget):
             raise BudgetError(
                 f"{self.most_waiting} reports wait to be sent: send them before answering more"
             )
+        record = read_record(record)
         drawn = plan.report_as_client(record, coins_of(contents), contents["device"])
         name = fresh_bytes(16).hex()
         answer: dict[str, Any] = {
@@ -229,7 +231,7 @@ class Ledger(Budget):
         self, ledger: dict[str, Any], answer: dict[str, Any], plan: Plan, record: object
     ) -> None:
         """Draw a lost report again. It is the same report, or an error."""
-        contents = self._device_contents()
+        contents, record = self._device_contents(), read_record(record)
         if not hmac.compare_digest(commitment(contents, plan, record), answer["commitment"]):
             raise BudgetError(
                 "the first report to this plan was lost and cannot be drawn again; nothing is sent"
