@@ -181,7 +181,7 @@ def check_same_cap(path: Path, asked: Decimal, made: Decimal) -> None:
 def read_record(record: object) -> object:
     """The record, also if it is given as a function that returns it.
 
-    A function is a matter of the program, not of what a person holds: one that must be awaited is refused.
+    One that must be awaited is refused: that is a matter of the program, not of what a person holds.
     """
     if not callable(record) or isinstance(record, Mapping):
         return record
@@ -191,8 +191,8 @@ def read_record(record: object) -> object:
     if isinstance(held, Coroutine):
         held.close()
     raise RecordError(
-        "the function that returns the record must be awaited; use AsyncClient, or pass one that returns "
-        "a mapping of keys to values"
+        "the function that returns the record must be awaited; use AsyncClient, or pass one that "
+        "returns a mapping of keys to values"
     )
 
 
