@@ -112,7 +112,7 @@ def send_singly(url: str, folder: Path, held: np.ndarray, ratings: np.ndarray) -
             if number == 0:
                 print(
                     f"one person's ledger: spent {client.spent:.3f} of {client.cap}, "
-                    f"told to {[entry.collection for entry in client.answers()]}"
+                    f"told to {', '.join(entry.collection for entry in client.answers())}"
                 )
     return counted
 
@@ -136,7 +136,9 @@ def show(url: str, held: np.ndarray, ratings: np.ndarray) -> None:
     inside = 0
     for name, truth, answer in rows:
         inside += line(name, float(truth), answer)
-    print(f"\n{inside} of {len(rows)} intervals hold the truth (95 % are meant to).")
+    print(
+        f"\n{inside} of {len(rows)} intervals hold the truth (95 % on average, by luck one or two fewer)."
+    )
 
 
 def line(name: str, truth: float, answer: dict[str, Any]) -> bool:

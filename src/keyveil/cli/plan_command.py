@@ -69,7 +69,11 @@ SET = (
     help="For auto: both (frequency and mean of every key), frequency, mean, conditional (every key "
     "given every other), or queries separated by semicolons.  [default: both]",
 )
-@click.option("--held", help="With --people: the average number of keys that a person holds.")
+@click.option(
+    "--held",
+    help="With --people: the average number of keys that a person holds.  [default: three in ten keys; "
+    "auto, but for conditionals: anything from one key to most]",
+)
 @click.option(
     "--pilot",
     nargs=2,

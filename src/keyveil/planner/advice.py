@@ -146,8 +146,10 @@ class Advice(ShownResult):
             return self._over_beliefs()
         if not self.answers:
             held = ""
+            if self.ask == "conditional":
+                held = f"if people hold {self.prior.held:.3g} keys on average, "
             if self.beliefs is not None:
-                assumed = ", as is assumed if nothing is known" if self.beliefs.weights is None else ""
+                assumed = " (assumed: nothing is known)" if self.beliefs.weights is None else ""
                 held = f"if people hold {self.prior.held:.3g} keys{assumed}, "
             either = f", or epsilon {self.epsilon_needed}" if self.epsilon_needed else ""
             return (

@@ -230,6 +230,11 @@ class Core:
                 return response
             if 400 <= response.status < 500 and response.status not in LATER:
                 reason = response.document().get("reason", "")
+                if response.status == 404:
+                    raise ClientError(
+                        "there is no collection of this name, or the address is not a collector's "
+                        "(status 404); nothing was sent"
+                    )
                 raise ClientError(f"the collector refuses: status {response.status} {reason}".strip())
             delay = self._patience.delay(tries, retry_after(response, self._clock()), self._jitter())
             if delay > self._patience.longest or tries == self._patience.attempts:
