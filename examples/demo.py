@@ -136,9 +136,7 @@ def show(url: str, held: np.ndarray, ratings: np.ndarray) -> None:
     inside = 0
     for name, truth, answer in rows:
         inside += line(name, float(truth), answer)
-    print(
-        f"\n{inside} of {len(rows)} intervals hold the truth (95 % on average, by luck one or two fewer)."
-    )
+    print(f"\n{inside} of {len(rows)} intervals hold the truth (on average 95 %, give or take luck).")
 
 
 def line(name: str, truth: float, answer: dict[str, Any]) -> bool:
