@@ -27,6 +27,7 @@ $(DEMO_STAMP): pyproject.toml requirements-demo.txt | $(BIN)/python
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "keyveil needs Python 3.11 or newer: install it, or set PYTHON=python3.12"; exit 1; }
+	@echo "creating $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV) || \
 	  { apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); } || \
 	  { echo "cannot create $(VENV): install the python3-venv package"; exit 1; }

@@ -112,7 +112,7 @@ def send_singly(url: str, folder: Path, held: np.ndarray, ratings: np.ndarray) -
             if number == 0:
                 print(
                     f"one person's ledger: spent {client.spent:.3f} of {client.cap}, "
-                    f"told to {[entry.collection for entry in client.answers()]}"
+                    f"told to {', '.join(entry.collection for entry in client.answers())}"
                 )
     return counted
 
@@ -136,7 +136,7 @@ def show(url: str, held: np.ndarray, ratings: np.ndarray) -> None:
     inside = 0
     for name, truth, answer in rows:
         inside += line(name, float(truth), answer)
-    print(f"\n{inside} of {len(rows)} intervals hold the truth (95 % are meant to).")
+    print(f"\n{inside} of {len(rows)} intervals hold the truth (on average 95 %, give or take luck).")
 
 
 def line(name: str, truth: float, answer: dict[str, Any]) -> bool:
@@ -147,9 +147,10 @@ def line(name: str, truth: float, answer: dict[str, Any]) -> bool:
         print(f"{name:<30} {truth:>7.3f} {'?':>8}   {'unbounded':<16} {bar(truth, *ends, ends)}")
         return True
     interval = f"[{low:.3f}, {high:.3f}]"
-    picture = bar(truth, low, high, ends)
+    inside = bool(low <= truth <= high)
+    picture = bar(truth, low, high, ends) + ("" if inside else "  missed")
     print(f"{name:<30} {truth:>7.3f} {answer['value']:>8.3f}   {interval:<16} {picture}")
-    return bool(low <= truth <= high)
+    return inside
 
 
 def bar(truth: float, low: float, high: float, ends: tuple[float, float]) -> str:

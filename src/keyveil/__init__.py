@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         TableError,
         UnknownKeyError,
     )
-    from .foundation.notices import ComparisonWarning, PeopleWarning
+    from .foundation.notices import ComparisonWarning, PeopleWarning, PlannerWarning
     from .mechanisms import REGISTRY
     from .mechanisms.mechanism import Mechanism
     from .people import synthetic as synthetic
@@ -100,6 +100,7 @@ _LATER = {
     "Patience": "service.client",
     "People": "people.people",
     "PeopleWarning": "foundation.notices",
+    "PlannerWarning": "foundation.notices",
     "Plan": "plan.plan",
     "PlanError": "foundation.errors",
     "Population": "people.population",
@@ -201,6 +202,7 @@ __all__ = [
     "PeopleWarning",
     "Plan",
     "PlanError",
+    "PlannerWarning",
     "Population",
     "Prior",
     "Proof",

@@ -20,6 +20,7 @@ from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally, estimate, synt
 from keyveil.cli.command import run
 from keyveil.foundation.exact import rounded_up
 from keyveil.people.tables import people_of
+from keyveil.people.tables.everyone import who_takes_part, with_everyone
 
 KEYVEIL = os.fspath(Path(sys.executable).parent / "keyveil")
 
@@ -97,6 +98,65 @@ def test_a_whole_day(folder):
     assert "estimator: best" in table.splitlines()
     keyveil("estimate", "p.json", "t.kv", "--plot", "a.png", cwd=folder)
     assert (folder / "a.png").stat().st_size > 5000
+
+
+def test_everyone_counts_people_without_rows_as_python_does(folder, monkeypatch, capsys):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    monkeypatch.chdir(folder)
+    Plan.of(Schema.of(["Pepsi", "Diet Coke"], 0, 10), "kvue", 2).save("p.json")
+    plan = Plan.load("p.json")
+    people = people_of(plan.schema, "people.csv", person="user")
+    rows = [line.split(",") for line in Path("people.csv").read_text().splitlines()[1:]]
+    columns = {"user": [int(r[0]) for r in rows], "key": [r[1] or None for r in rows]}
+    columns["value"] = [float(r[2]) if r[2] else None for r in rows]
+    Path("tables").mkdir()
+    pq.write_table(pa.table(columns), "tables/all.parquet")
+    expected = Tally(plan).add(plan.privatise(with_everyone(people, 2500), Coins.stated("x")))
+    for table, output in (("people.csv", "a.kv"), ("tables", "b.kv"), ("tables", "c/")):
+        common = ["p.json", table, "--person", "user", "--coins", "x", "-o", output]
+        assert run(["privatise", *common, "--everyone", "2500"]) == 0
+        assert "take part" not in capsys.readouterr().err
+        assert run(["tally", "p.json", output.rstrip("/"), "-o", "t.kv", "--force"]) == 0
+        assert Tally.load(plan, "t.kv") == expected
+        assert run(["privatise", *common[:-1], f"few-{output}", "--everyone", "1999"]) == 1
+        assert "everyone is 1,999, but the table names 2,000 people" in capsys.readouterr().err
+        assert not Path(f"few-{output}").exists()
+        assert run(["privatise", *common[:-1], f"again-{output}"]) == 0
+        assert capsys.readouterr().err == (
+            "the table names 2,000 people; 400 of them hold none of the 2 keys. People who are not in "
+            "the table do not take part: --everyone N adds them, N is the number of all people\n"
+        )
+    assert run(["privatise", *common[:-1], "d.kv", "--everyone", "2500.5"]) == 1
+    assert "--everyone must be a whole number" in capsys.readouterr().err
+
+
+def test_compare_counts_people_without_rows(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    common = [
+        "compare",
+        "--data",
+        "people.csv",
+        "--person",
+        "user",
+        "--range",
+        "1,5",
+        "--people",
+        "2000",
+    ]
+    common += ["--mechanism", "kvue", "--repeat", "2", "--coins", "x", "--processes", "1"]
+    assert run([*common, "--json", "named.json"]) == 0
+    said = capsys.readouterr().err
+    assert "the table names 2,000 people; 400 of them hold none of the 2 keys. People who are" in said
+    assert run([*common, "--json", "all.json", "--everyone", "20000"]) == 0
+    assert "take part" not in capsys.readouterr().err
+    few, many = (json.loads(Path(name).read_text())[0] for name in ("all.json", "named.json"))
+    assert few != many  # other people are simulated
+    assert run([*common, "--everyone", "1999"]) == 1
+    assert "everyone is 1,999, but the table names 2,000 people" in capsys.readouterr().err
+    assert run(["compare", "--population", "gaussian", "--everyone", "5"]) == 2
+    assert "--everyone is for --data; a population has everyone" in capsys.readouterr().err
 
 
 def test_secure_coins_differ_from_run_to_run(folder):
@@ -481,16 +541,19 @@ def test_compare_says_what_it_did_to_the_table(folder, monkeypatch, capsys):
     held = [float(value) for _, _, value in values if value]
     outside = sum(not 2 <= value <= 4 for value in held)
     share = f"{outside / len(held):.0%} of all: is this the range (--range) that they are on?"
-    assert noted("people.csv", "--range", "2,4").strip() == (
-        f"{outside:,} of {len(held):,} values lay outside 2,4 and were clipped to it, {share}"
-    )
-    for last, said in (
-        ("3,a,\n", "2 rows had no number as value and count"),
-        ("", "1 row had no number as value and counts"),
+    assert noted("people.csv", "--range", "2,4").splitlines() == [
+        f"{outside:,} of {len(held):,} values lay outside 2,4 and were clipped to it, {share}",
+        who_takes_part(2000, 400, 2, "table", "--everyone N adds them, N is the number of all people"),
+    ]
+    for last, said, named in (
+        ("3,a,\n", "2 rows had no number as value and count", "3 people; 2 of them hold"),
+        ("", "1 row had no number as value and counts", "2 people; 1 of them holds"),
     ):
         (folder / "text.csv").write_text(f"user,key,value\n1,a,x\n2,a,1\n2,b,0\n{last}")
         assumed = "no --range given: values are taken to be in [-1, 1]"
-        assert noted("text.csv").splitlines() == [assumed, f"{said} as not held"]
+        *lines, last_line = noted("text.csv").splitlines()
+        assert lines == [assumed, f"{said} as not held"]
+        assert last_line.startswith(f"the table names {named} none of the 2 keys. People who are not in")
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_explain_without_a_file_says_that_no_plan_was_written(at, capsys):
     said = capsys.readouterr()
     assert "frequency ±" in said.out
     assert '"format"' not in said.out
-    assert said.err == "no plan was written: -o FILE writes it\n"
+    assert said.err == "no plan is written: -o FILE writes it\n"
     assert run([str(a) for a in (*AUTO, "--epsilon", 2, "--people", "1e6")]) == 0
     said = capsys.readouterr()
     assert Plan.parse(said.out).mechanism_name in said.err

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keyveil import Schema
 from keyveil.estimate.together.query import KINDS, Query, split_queries
-from keyveil.foundation.errors import QueryError
+from keyveil.foundation.errors import QueryError, UnknownKeyError
 
 names = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12).filter(
     lambda name: name == name.strip()
@@ -96,6 +96,52 @@ def test_any_text_is_a_query_or_one_clear_line(text):
 def test_bad_queries_say_where_and_what_was_expected(text, message):
     with pytest.raises(QueryError, match=message):
         Query.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("mean(Pepsi | not Fries)", "write !key for people who do not hold it"),
+        ("mean(Pepsi given Fries)", "write | before conditions"),
+        ("mean(Pepsi | Fries & Salad)", "write a comma between conditions"),
+        ("mean(Pepsi | Fries and Salad)", "write a comma between conditions"),
+        ("mean(Pepsi | Fries or Salad)", "conditions cannot be joined by or"),
+        ("mean(Pepsi | Fries>3)", "values cannot be conditions"),
+        ("mean(Pepsi | Fries = 3)", "values cannot be conditions"),
+    ],
+)
+def test_words_of_other_languages_get_the_mark_that_is_meant(text, hint):
+    schema = Schema.of(["Pepsi", "Fries", "Salad"])
+    with pytest.raises(UnknownKeyError) as caught:
+        Query.parse(text).places(schema)
+    assert str(caught.value).startswith("the plan has no key ")
+    assert str(caught.value).count(hint) == 1
+    names = ["not Fries", "Pepsi given Fries", "Fries & Salad", "Fries and Salad", "Fries or Salad"]
+    fine = Schema.of(["Pepsi", *names, "Fries>3", "Fries = 3"])
+    assert Query.parse(text).places(fine)[0] < 3  # as names of keys the same words are fine
+
+
+def test_a_query_without_a_statistic_gets_one():
+    with pytest.raises(QueryError, match=r"did you mean frequency\(Pepsi \| Hamburger\)\? known: freq"):
+        Query.parse("Pepsi | Hamburger")
+
+
+def test_part_of_a_name_suggests_the_keys_that_have_it():
+    films = [
+        "The Martian (2015)",
+        "Alien (1979)",
+        "Aliens (1986)",
+        "Alien 3 (1992)",
+        "Alien Nation (1988)",
+    ]
+    schema = Schema.of(films)
+    with pytest.raises(QueryError, match=r"did you mean 'The Martian \(2015\)'\?$"):
+        schema.place("martian")
+    with pytest.raises(QueryError) as caught:
+        schema.place("lien")
+    assert str(caught.value).endswith(f"did you mean {' or '.join(map(repr, films[1:4]))}?")
+    with pytest.raises(QueryError, match=r"the plan has no key 'a'$"):
+        schema.place("a")
 
 
 @pytest.mark.parametrize("name", ["Pepsy", "PEPSI", "pepsi", "pEPSY"])

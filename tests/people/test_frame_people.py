@@ -315,6 +315,7 @@ def test_who_has_no_row_reports_as_one_who_holds_nothing():
         ([1, 2, 3], "1 of the 4 people"),
         (3, "everyone is 3, but the table names 4 people"),
         ("everybody", "a collection of names, a whole number, or 'frame'"),
+        ("3000", "or 'frame'; this is text, so leave out the quotation marks"),
         (2.5, "a collection of names"),
         ([1, 2, 3, 4, None], "everyone has an empty name"),
         (LONG[["user"]], r"everyone is a frame; pass its column of names"),

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from keyveil import Budget, BudgetError, Coins, CoinsError, Plan, Schema, Tally
+from keyveil import Budget, BudgetError, Coins, CoinsError, Ledger, Plan, RecordError, Schema, Tally
 
 SCHEMA = Schema.of(["Fries", "Pepsi"], 1, 5)
 PLAN = Plan.of(SCHEMA, "kvue", 1)
@@ -23,6 +23,33 @@ def test_asked_again_it_gives_the_same_report_also_when_the_record_changed(tmp_p
     assert first.id is not None
     assert len(first.id) == 32
     Tally(PLAN).add(first)
+
+
+def test_a_function_is_called_for_the_record_after_all_checks(tmp_path, monkeypatch):
+    seen, called = [], []
+    drawn = Plan.report_as_client
+    monkeypatch.setattr(
+        Plan, "report_as_client", lambda plan, record, *a: seen.append(record) or drawn(plan, record, *a)
+    )
+
+    def record() -> dict[str, int]:
+        called.append(1)
+        return {"Fries": 1}
+
+    async def later() -> dict[str, int]:
+        return {"Fries": 1}
+
+    for make in (Budget, Ledger):
+        seen.clear(), called.clear()
+        budget = make(tmp_path / make.__name__ / "ledger", cap=PLAN.proven)
+        with pytest.raises(BudgetError, match="but only"):
+            budget.answer(Plan.of(SCHEMA, "kvue", 3), record)
+        assert called == []
+        with pytest.raises(RecordError, match="must be awaited; use AsyncClient"):
+            budget.answer(PLAN, later)
+        assert budget.spent == 0
+        assert budget.answer(PLAN, record) == budget.answer(PLAN, record)
+        assert (seen, called) == ([{"Fries": 1}], [1])
 
 
 def test_the_ledger_adds_up_proven_epsilons_to_a_hard_cap(tmp_path):
@@ -78,7 +105,9 @@ def test_a_cap_is_needed_once_and_stands(tmp_path):
         Budget(tmp_path / "ledger", cap=0)
     Budget(tmp_path / "ledger", cap=2)
     Budget(tmp_path / "ledger", cap="2.0")
-    with pytest.raises(BudgetError, match="set once"):
+    with pytest.raises(
+        BudgetError, match=r"ledger was made with a cap of 2, and the cap asked for now is 9; a cap is"
+    ):
         Budget(tmp_path / "ledger", cap=9)
 
 

@@ -199,6 +199,15 @@ def test_several_queries_may_be_a_list():
     assert len(TALLY.query([]).to_frame()) == len(TALLY.query([]).table().rows) == 0
 
 
+def test_one_answer_is_read_like_several():
+    answer = PAIRS.query("frequency(Pepsi)")
+    assert answer[0] is answer[-1] is answer
+    assert list(answer) == [answer]
+    assert np.array([answer, answer], float).shape == (2,)
+    with pytest.raises(IndexError, match="one answer"):
+        answer[1]
+
+
 def test_a_query_names_keys_as_the_schema_was_given_them():
     asked = kv.Query.of("frequency", np.int64(7), ["Fries"], [("a", 1)])
     assert asked == kv.Query.parse("""frequency(7 | Fries, !"('a', 1)")""")

@@ -69,6 +69,7 @@ def test_many_queries_are_counted_in_a_name():
         ({"people": float("inf")}, "people must be a number"),
         ({"people": True}, "people must be a number"),
         ({"people": 0.5}, "at least 1"),
+        ({"people": "60000"}, "like 100_000 or 1e6; this is text, so leave out the quotation marks"),
         ({"prior": "dense"}, "prior must be a Prior"),
         ({"prior": Prior.of(7)}, "the prior is for 7 keys"),
         ({"schema": 100}, "needs a Schema"),

@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from keyveil import Plan, PlanError, Schema
+from keyveil import Plan, PlanError, PlannerWarning, Schema
 from keyveil.people.beliefs import Belief, Beliefs
 from keyveil.people.prior import Prior
 from keyveil.planner import first_round as rounds
@@ -131,20 +131,27 @@ def test_it_answers_only_if_it_does_under_every_belief(nothing, monkeypatch):
     assert min(factors) <= 1 < max(factors)
     assert not few.answers
     assert few.may_answer
-    assert "it can answer only if people hold" in str(few)
+    assert "answers are useful only if people hold" in str(few)
     states = [belief["answers"] for belief in few.document()["beliefs"]]
     assert states == [factor <= 1 for factor in factors]
     assert few.document()["answers"] is False
     asked = []
     monkeypatch.setattr(planner, "advise", lambda *a, **more: asked.append((a, more)) or few)
-    assert Plan.choose(SCHEMA, 1, 20_000, force=True) == few.plan
+    with pytest.warns(PlannerWarning) as warned:
+        assert Plan.choose(SCHEMA, 1, 20_000, force=True) == few.plan
+    assert [str(each.message) for each in warned] == [few.warning]
+    assert few.warning.startswith(f"{few.why}. If you know how many keys people hold on average, pass")
+    assert warned[0].filename == __file__
     assert asked == [((SCHEMA, 1, 20_000), {"ask": "both", "prior": None, "brief": True})]
 
 
 def test_a_refusal_says_what_it_takes_if_people_hold_a_third():
     found = advise(SCHEMA, "0.1", 1000, brief=True)
     assert not found.may_answer
-    assert "no plan can answer; if people hold 6 keys, it takes about" in str(found)
+    assert (
+        "no plan can answer; if people hold 6 keys (assumed: nothing is known), it takes about"
+        in str(found)
+    )
     assert found.people_needed > 1000
 
 

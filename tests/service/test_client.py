@@ -172,12 +172,47 @@ def test_a_response_that_is_lost_makes_no_second_report(phone):
     assert phone.desk.reports() == 1
 
 
+def test_a_function_is_called_for_the_record_once_the_plan_is_verified(phone, monkeypatch):
+    seen, called = [], []
+    drawn = Plan.report_as_client
+    monkeypatch.setattr(
+        Plan, "report_as_client", lambda plan, record, *a: seen.append(record) or drawn(plan, record, *a)
+    )
+
+    def record() -> dict[str, float]:
+        called.append(len(phone.wire.posts))
+        return RECORD
+
+    client = phone.start(allow=1)
+    with pytest.raises(PlanError, match="not the expected one"):
+        client.answer("menu", record, plan="0" * 64)
+    assert called == []
+    assert client.answer("menu", record).counted
+    assert client.answer("menu", record).counted
+    assert (seen, called) == ([RECORD], [0])
+
+
+@pytest.mark.parametrize("token", ["", " ", "a b", "a\nb", "\x00", 3])
+def test_a_token_is_one_word(phone, token):
+    with pytest.raises(ClientError, match="a token is one word"):
+        phone.start(token=token)
+
+
+def test_the_line_end_of_a_token_file_is_no_part_of_the_token(phone):
+    client = phone.start(token="secret\n")
+    assert client._core._headers == {"authorization": "Bearer secret"}
+
+
 def test_the_asynchronous_client_is_the_same_client(file_desk, tmp_path):
     file_desk.create()
-    slept = []
+    slept, called = [], []
 
     async def pause(seconds: float) -> None:
         slept.append(seconds)
+
+    async def record() -> dict[str, float]:
+        called.append(1)
+        return RECORD
 
     async def run() -> None:
         transport = httpx.ASGITransport(file_desk.app)
@@ -190,8 +225,9 @@ def test_the_asynchronous_client_is_the_same_client(file_desk, tmp_path):
         async with AsyncClient(URL, tmp_path / "a", cap=2, **options) as client:
             assert (await client.plan("menu")) == PLAN
             assert (await client.about("menu"))["state"] == "open"
-            assert (await client.answer("menu", RECORD)).counted
+            assert (await client.answer("menu", record)).counted
             assert (await client.answer("menu", OTHER)).counted
+            assert called == [1]
             assert await client.flush() == []
         failing = httpx.MockTransport(lambda _: httpx.Response(503))
         async with AsyncClient(URL, tmp_path / "a", **{**options, "transport": failing}) as client:
@@ -312,7 +348,9 @@ def test_a_lost_ledger_does_not_renew_the_cap(phone):
         with pytest.raises(BudgetError, match=r"of the cap of 1\.5 is left"):
             phone.start(cap=None).answer("second", RECORD)
         assert phone.start(cap=None).spent == PLAN.proven
-    with pytest.raises(BudgetError, match="another cap"):
+    with pytest.raises(
+        BudgetError, match=r"was made with a cap of 1\.5, and the cap asked for now is 9;"
+    ):
         phone.start(cap=9)
     assert len(phone.wire.posts) == 1
 
@@ -521,9 +559,9 @@ def test_what_is_no_collector_is_told_nothing(phone, about):
 
 
 def test_a_collection_that_takes_nothing_now_costs_nothing(phone):
-    for state in ("paused", "closed"):
+    for state, words in (("paused", "accepts no answers now"), ("closed", "is closed")):
         phone.desk.post("/v1/collections/menu/state", json={"state": state})
-        with pytest.raises(ClientError, match="accepts no answers now"):
+        with pytest.raises(ClientError, match=words):
             phone.start().answer("menu", RECORD)
     phone.desk.create("guarded", plan_of("kvoh"), token=True)
     with pytest.raises(ClientError, match="token"):

@@ -314,7 +314,7 @@ def test_commands_say_what_is_wrong_in_one_line(tmp_path, plan_file):
     for words in (("backup", str(tmp_path / "y")), ("restore", str(tmp_path / "x")), ("verify",)):
         done = keyveil(*words, "--store", nowhere, "--segments", str(tmp_path / "z"), check=False)
         assert done.returncode == 1
-        assert "cannot reach the database" in done.stderr
+        assert "cannot reach the database: OperationalError, nobody listens at this" in done.stderr
         assert "secret" not in done.stderr
     assert not (tmp_path / "y").exists()
 

@@ -380,7 +380,10 @@ def test_the_line_is_one_sentence():
     assert said.startswith(
         "if 0.01 of all clients are fake, they can raise a key's frequency from 0.3 to 0.944"
     )
-    assert " or its mean from 0 to 1; where view and seed are drawn, to 0.313 or 0.0878 " in said
+    assert (
+        " or its mean from 0 to 1; if they draw view and seed as honest clients do, to 0.313 or 0.0878 "
+        in said
+    )
     assert "mass" in line(plan_of("meanest", 5))
     assert "\n" not in line(plan_of("sized", 5))
 

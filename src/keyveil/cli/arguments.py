@@ -25,6 +25,27 @@ tally_argument = click.argument("tally_path", metavar="TALLY", type=click.Path()
 level_option = click.option("--level", default=0.95, help="Level of the intervals.")
 
 
+everyone_option = click.option(
+    "--everyone",
+    metavar="N",
+    help="The number of all people, if some have no row in the table and so hold nothing.",
+)
+
+
+def read_everyone(words: str | None) -> int | None:
+    """The number of all people; None if it is not stated."""
+    return None if words is None else read_count(words, "--everyone")
+
+
+def tell_who_takes_part(people: int, holding_nothing: int, keys: int) -> None:
+    """Say on the error stream how many people a table names, and that others do not take part."""
+    from ..people.tables.everyone import who_takes_part
+
+    remedy = "--everyone N adds them, N is the number of all people"
+    if people:
+        click.echo(who_takes_part(people, holding_nothing, keys, "table", remedy), err=True)
+
+
 class Given(SimpleNamespace):
     """The options of a command as they are typed, each an attribute with the name of its parameter."""
 

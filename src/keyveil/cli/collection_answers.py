@@ -44,6 +44,8 @@ def read_over_http(
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         fault = no_response(error)
         why = f"it sent {fault}" if fault else type(error).__name__
+        if isinstance(error, httpx.ConnectError):
+            why += "; is it running at this address?"
         raise KeyveilError(f"cannot reach the collector at {url}: {why}") from None
     except (ValueError, KeyError, TypeError):
         raise KeyveilError(f"there is no collector at {url}") from None

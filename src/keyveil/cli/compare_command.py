@@ -22,7 +22,17 @@ from ..simulate.comparison_table import SHORT, cells, footnotes, headings, row_n
 from ..simulate.contest import Contest
 from ..simulate.contest_row import on_scale
 from ..simulate.parallel import ContestResult, measure
-from .arguments import NO_RANGE, RANGE, Given, read_count, read_names, read_range
+from .arguments import (
+    NO_RANGE,
+    RANGE,
+    Given,
+    everyone_option,
+    read_count,
+    read_everyone,
+    read_names,
+    read_range,
+    tell_who_takes_part,
+)
 from .output import counted, print_table, progress
 from .output_files import OUTPUT, PICTURE, writes_files
 
@@ -51,6 +61,7 @@ MANY_OUTSIDE = 0.2
 @click.option("--person", default="person")
 @click.option("--key", default="key")
 @click.option("--value", default="value")
+@everyone_option
 @click.option("--range", "ends", help=f"LOW,HIGH; values outside are clipped.  [default: {RANGE}]")
 @click.option(
     "--top", type=int, help="Only the keys with the most holders.  [default: 100; conditional: 8]"
@@ -179,6 +190,8 @@ def _check_options(given: CompareOptions) -> None:
         raise PlanError("a range is LOW,HIGH with LOW below HIGH")
     if given.data is None and given.synthetic is None:
         raise click.UsageError("compare needs --data TABLE or --population NAME")
+    if given.data is None and given.everyone is not None:
+        raise click.UsageError("--everyone is for --data; a population has everyone")
     if given.data is not None and given.synthetic is not None:
         raise click.UsageError("compare takes --data or --population, not both")
     read_count(given.people, "people")
@@ -216,13 +229,19 @@ def _population(given: CompareOptions) -> Population:
 
         known = getattr(synthetic, POPULATIONS[given.synthetic])(given.most_keys)
         return Population(known.schema, known.people)
+    from ..people.tables.everyone import with_everyone
     from ..people.tables.top_keys import read_top
 
     low, high = given.range
     ends = (float(low), float(high))
     table = read_top(given.data, given.person, given.key, given.value, ends, given.most_keys)
     _tell_changes(table, given.ends)
-    return Population(Schema.of(table.keys, low, high), table.people).on_unit_scale()
+    people, everyone = table.people, read_everyone(given.everyone)
+    if everyone is None:
+        tell_who_takes_part(len(people), people.number_empty, len(table.keys))
+    else:
+        people = with_everyone(people, everyone)
+    return Population(Schema.of(table.keys, low, high), people).on_unit_scale()
 
 
 def _note(words: str) -> None:

@@ -40,7 +40,10 @@ def schema_of_file(keys: str, usual: Range, notes: list[str]) -> tuple[Schema, b
         _note_columns(keys, header, notes)
         return schema, not all(ranges.values())
     if table:
-        raise SchemaError(f"the CSV {keys} needs a first line key,low,high and a line for each key")
+        raise SchemaError(
+            f"the CSV {keys} needs a first line key,low,high and a line for each key; if it is a table "
+            "of people, write the names of its keys to a text file, one a line"
+        )
     _check_no_columns(keys, lines)
     names = [line.strip() for line in lines.values()]
     _note_names(keys, names, notes)
@@ -94,7 +97,8 @@ def _ranges(lines: dict[int, str], header: list[str], delimiter: str) -> dict[st
         row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
         key, low, high = (row.get(name, "") for name in COLUMNS)
         if key in ranges:
-            raise SchemaError(f"key {key!r} is listed twice; list each key once")
+            hint = "; is this a table of people?" if {"person", "value"} & {*header} else ""
+            raise SchemaError(f"key {key!r} is listed twice; list each key once{hint}")
         if bool(low) != bool(high):
             raise SchemaError(f"line {number} has only one end of a range; give low and high")
         with named(f"line {number}"):

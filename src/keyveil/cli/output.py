@@ -66,7 +66,13 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: s
     console = Console(width=width, highlight=False, emoji=False)
     if console.measure(table, options=console.options.update(width=1000)).maximum > console.width:
         table.padding = (0, 1, 0, 0)  # one space between columns instead of two
-    console.print(table)
+    if sys.stdout.isatty():
+        console.print(table)
+        return
+    with console.capture() as printed:
+        console.print(table)
+    for line in printed.get().splitlines():
+        click.echo(line.rstrip())
 
 
 def plain_only(encoding: str | None, environment: Mapping[str, str]) -> bool:

@@ -69,7 +69,11 @@ SET = (
     help="For auto: both (frequency and mean of every key), frequency, mean, conditional (every key "
     "given every other), or queries separated by semicolons.  [default: both]",
 )
-@click.option("--held", help="With --people: the average number of keys that a person holds.")
+@click.option(
+    "--held",
+    help="With --people: the average number of keys that a person holds.  [default: three in ten keys; "
+    "auto, but for conditionals: anything from one key to most]",
+)
 @click.option(
     "--pilot",
     nargs=2,
@@ -242,6 +246,7 @@ def _show(given: PlanOptions, result: PlanResult) -> None:
 
         people = given.count
         assert people is not None
+        _tell_unwritten(given)
         explain_plan(plan_, expectation.words, people, given.prior(plan_.schema))
     elif expectation is not None:
         click.echo(expectation.words, err=not given.output or not expectation.answers)
@@ -251,9 +256,7 @@ def _show(given: PlanOptions, result: PlanResult) -> None:
             f"promises epsilon {text(plan_.promised)}, "
             f"proves {rounded_up(plan_.proven)}, {plan_.bits_per_report:.2f} bits a report"
         )
-    elif given.explain:
-        click.echo("no plan was written: -o FILE writes it", err=True)
-    else:
+    elif not given.explain:
         click.echo(plan_.dumps())
 
 
@@ -338,6 +341,8 @@ def _show_advice(advice: Advice, given: PlanOptions) -> None:
         if refused:
             print_json({**advice.document(), "chosen": None})
     elif given.explain:
+        if not refused:
+            _tell_unwritten(given)
         explain(advice, given.one_round)
         sketch(advice, drawn)
     if refused:
@@ -345,6 +350,12 @@ def _show_advice(advice: Advice, given: PlanOptions) -> None:
     if not given.machine and (not given.explain or not advice.may_answer):
         words = what_was_made(advice, given.one_round)
         click.echo("\n".join(words), err=not given.output or not advice.may_answer)
+
+
+def _tell_unwritten(given: PlanOptions) -> None:
+    """Before a long explanation: that it is all, unless a file is named."""
+    if not given.output:
+        click.echo("no plan is written: -o FILE writes it", err=True)
 
 
 def _expectation(plan_: Plan, people: int, prior: Prior) -> Expectation:

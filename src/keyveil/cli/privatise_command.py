@@ -13,13 +13,14 @@ from ..foundation.errors import RecordError
 from ..foundation.files import starts_with
 from ..plan.plan import Plan
 from ..plan.report_file import writing
-from .arguments import plan_argument
+from .arguments import everyone_option, plan_argument, read_everyone, tell_who_takes_part
 from .engine_options import engine_of, engine_options
 from .output import as_json, counted, print_json, progress
 from .output_files import OUTPUT_OR_FOLDER, writes_files
 
 if TYPE_CHECKING:
     from ..plan.engines import Engine
+    from ..plan.engines.privatising import Privatised
 
 PARQUET = b"PAR1"
 
@@ -39,6 +40,7 @@ MAPPED = {
 @click.option("--person", default="person", help="Column that names the person.")
 @click.option("--key", default="key", help="Column of keys.")
 @click.option("--value", default="value", help="Column of values.")
+@everyone_option
 @click.option(
     "--lenient",
     is_flag=True,
@@ -66,8 +68,8 @@ def privatise(plan_path: str, table: str, stated: str | None, output: str, **how
     TABLE may also be a folder of Parquet files. Parquet tables of any size use all processors, or Spark.
     """
     plan, machine = Plan.load(plan_path), how.pop("machine")
+    everyone = read_everyone(how.pop("everyone"))
     engine = engine_of(how.pop("engine"), how.pop("processes"), how.pop("master"))
-    mapped: Counter[str] = Counter()
     with progress("privatising", "rows") as on_progress:
         try:
             if _in_segments(table, output, engine):
@@ -75,14 +77,22 @@ def privatise(plan_path: str, table: str, stated: str | None, output: str, **how
 
                 coins = None if stated is None else Coins.stated(stated)
                 written = privatise_files(
-                    table, plan, output, engine, coins=coins, progress=on_progress, **how
+                    table,
+                    plan,
+                    output,
+                    engine,
+                    coins=coins,
+                    everyone=everyone,
+                    progress=on_progress,
+                    **how,
                 )
-                reports, mapped = written.reports, written.mapped
             else:
-                reports = _one_by_one(plan, table, stated, output, on_progress, mapped, how)
+                written = _one_by_one(plan, table, stated, output, everyone, on_progress, how)
         except RecordError as error:
             raise RecordError(f"{error} (--lenient maps such rows as the plan states)") from None
-    _tell(plan, output, reports, mapped if how["lenient"] else None, machine)
+    if everyone is None:
+        tell_who_takes_part(written.reports, written.holding_nothing, len(plan.schema.keys))
+    _tell(plan, output, written.reports, written.mapped if how["lenient"] else None, machine)
 
 
 def _in_segments(table: str, output: str, engine: Engine) -> bool:
@@ -102,18 +112,25 @@ def _one_by_one(
     table: str,
     stated: str | None,
     output: str,
+    everyone: int | None,
     on_progress: Any,
-    mapped: Counter[str],
     how: dict[str, Any],
-) -> int:
-    """Privatise a table of any form in this process; the number of reports."""
+) -> Privatised:
+    """Privatise a table of any form in this process."""
     from ..people.tables import read_people
+    from ..people.tables.everyone import absent_people, number_absent
+    from ..plan.engines.privatising import Privatised
 
+    mapped, empty = Counter[str](), 0
     coins = Coins.secure() if stated is None else Coins.stated(stated)
     with writing(plan, output) as writer:
         for people in read_people(plan.schema, table, progress=on_progress, mapped=mapped, **how):
+            empty += people.number_empty
             writer.add(plan.privatise(people, coins))
-    return writer.reports
+        if everyone is not None:
+            for people in absent_people(plan.schema, number_absent(everyone, writer.reports)):
+                writer.add(plan.privatise(people, coins))
+    return Privatised(writer.reports, mapped, empty)
 
 
 def _tell(plan: Plan, output: str, reports: int, mapped: Counter[str] | None, machine: bool) -> None:

@@ -11,7 +11,7 @@ import click
 from ..estimate.answer import Estimate
 from ..estimate.together.conditional import ESTIMATORS, Conditionals
 from ..estimate.together.query import KINDS, Query
-from ..estimate.together.query_answer import QueryAnswer
+from ..estimate.together.query_answer import GUESS_NOTE, QueryAnswer
 from ..plan.plan import Plan
 from ..plan.tally import Tally
 from .arguments import Given, level_option, plan_argument, tally_argument
@@ -28,7 +28,6 @@ NO_SIGN = (
     "the condition"
 )
 FROM_VIEW = "from view: some reports speak of these keys together, so the answer is estimated"
-GUESS = "guess: one of the values in the range (maximum entropy); only the range bounds its error"
 NEEDS_SCIPY = "the interval of a range needs SciPy: pip install 'keyveil[bounds]'"
 SHOWN = 12
 """Number of keys whose conditionals are printed as a table."""
@@ -86,7 +85,7 @@ def show_answers(tally: Tally, queries: Sequence[Query], given: Given) -> None:
         click.echo(NO_SIGN)
     _explain_ranges(answers)
     if any(a.guess is not None for a in answers):
-        click.echo(GUESS)
+        click.echo(GUESS_NOTE)
 
 
 def _explain_ranges(answers: Iterable[QueryAnswer]) -> None:

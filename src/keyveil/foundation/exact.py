@@ -72,6 +72,13 @@ def decimal(number: object, name: str) -> Decimal:
     return value
 
 
+def text_hint(number: object) -> str:
+    """For an error about something that is no number: that it is text, if it is."""
+    if not isinstance(number, str):
+        return ""
+    return "; this is text, so leave out the quotation marks, and commas, too"
+
+
 def _written(number: Real | Decimal | str) -> int | Decimal | str:
     """A number as ``Decimal`` takes it."""
     if isinstance(number, Decimal | str):

@@ -12,6 +12,10 @@ class PeopleWarning(UserWarning):
     """Something about the people of a table that its reader should know; never names one."""
 
 
+class PlannerWarning(UserWarning):
+    """A plan from which the planner does not expect useful answers, or only of some people."""
+
+
 class ComparisonWarning(UserWarning):
     """A mechanism that was asked for is missing in a comparison."""
 

@@ -38,6 +38,11 @@ class People:
         return f"People({len(self)})"
 
     @property
+    def number_empty(self) -> int:
+        """The number of people who hold nothing."""
+        return int((np.diff(self.starts) == 0).sum())
+
+    @property
     def row_owners(self) -> Integers:
         """The person of each row, by number."""
         if len(self) == 1:  # on a device, where each call of NumPy counts

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .frame_columns import FrameColumns, Stated
 
 MOST_KEYS = 1 << 20
+MOST_HINTS = 3
+"""The most keys that an error about an unknown one suggests by a part of their names."""
 MOST_LEVELS = 64
 
 Record = Mapping[str, float] | Iterable[tuple[str, float]]
@@ -338,9 +340,17 @@ class Schema:
 
 def unknown_key(key: object, names: Iterable[str]) -> UnknownKeyError:
     """The error for a name that is not among ``names``, with the nearest one for a hint."""
-    near = nearest(str(key), names)
-    hint = "" if near is None else f"; did you mean {near!r}?"
+    listed = list(names)
+    near = nearest(str(key), listed)
+    parts = [] if near is not None else [name for name in listed if _holds(name, str(key))]
+    likely = [near] if near is not None else parts[:MOST_HINTS]
+    hint = "" if not likely else f"; did you mean {' or '.join(map(repr, likely))}?"
     return UnknownKeyError(f"the plan has no key {key!r}{hint}")
+
+
+def _holds(name: str, part: str) -> bool:
+    """Whether a key's name has this part, whatever its case; single letters are in too many names."""
+    return len(part) > 1 and part.casefold() in name.casefold()
 
 
 def _pairs(record: Any) -> Iterable[tuple[Any, Any]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
 from ..foundation.coins import Coins, fresh_bytes
-from ..foundation.errors import BudgetError, CoinsError, PlanError
+from ..foundation.errors import BudgetError, CoinsError, PlanError, RecordError
 from ..foundation.exact import Number, decimal, difference, text, total
 from ..foundation.files import locked, write_whole
 from .plan import Plan
@@ -44,8 +45,8 @@ class Budget:
                 limit = checked_cap(cap)
                 device = fresh_bytes(16).hex()
                 self._write({"format": FORMAT, "cap": text(limit), "device": device, "answers": []})
-            elif cap is not None and checked_cap(cap) != Decimal(self._read()["cap"]):
-                raise BudgetError("this budget has another cap; a cap is set once, when it is made")
+            elif cap is not None:
+                check_same_cap(self.path, checked_cap(cap), Decimal(self._read()["cap"]))
 
     @property
     def cap(self) -> Decimal:
@@ -72,6 +73,8 @@ class Budget:
     def answer(self, plan: Plan, record: object, coins: Coins | None = None) -> Report:
         """The device's one report to a plan, whatever the record holds.
 
+        ``record`` is a mapping of keys to values, or a function that returns one and is called after all
+        checks.
         Coins of the caller's own must be secure. The report's id is drawn apart from them.
         """
         if coins is not None and not coins.secure_source:
@@ -82,7 +85,8 @@ class Budget:
                 if answer["plan"] == plan.hash:
                     return Report.parse(json.dumps(answer["report"]))
             self._check_cost(ledger, plan, rounds_before(ledger, plan))
-            drawn = plan.report_as_client(record, coins or Coins.secure(), str(ledger["device"]))
+            held = read_record(record)
+            drawn = plan.report_as_client(held, coins or Coins.secure(), str(ledger["device"]))
             report = Report(plan.hash, drawn.cells, fresh_bytes(16).hex())
             ledger["answers"].append(
                 {
@@ -163,6 +167,33 @@ def checked_cap(cap: object, name: str = "a budget's cap") -> Decimal:
     if limit <= 0:
         raise BudgetError(f"{name} must be above zero")
     return limit
+
+
+def check_same_cap(path: Path, asked: Decimal, made: Decimal) -> None:
+    """Refuse a cap that is not the one with which the file was made."""
+    if asked != made:
+        raise BudgetError(
+            f"the budget {path} was made with a cap of {text(made)}, and the cap asked for now is "
+            f"{text(asked)}; a cap is set once, so leave it out, or name another file"
+        )
+
+
+def read_record(record: object) -> object:
+    """The record, also if it is given as a function that returns it.
+
+    One that must be awaited is refused: that is a matter of the program, not of what a person holds.
+    """
+    if not callable(record) or isinstance(record, Mapping):
+        return record
+    held = record()
+    if not isawaitable(held):
+        return held
+    if isinstance(held, Coroutine):
+        held.close()
+    raise RecordError(
+        "the function that returns the record must be awaited; use AsyncClient, or pass one that "
+        "returns a mapping of keys to values"
+    )
 
 
 def _spent(ledger: dict[str, Any]) -> Decimal:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, Unpack, cast, overload
 from ..foundation.errors import PlanError, QueryError
 from ..foundation.exact import Number
 from ..foundation.key_names import key_name
+from ..foundation.notices import PlannerWarning, notice
 from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.schema import Schema
 
@@ -56,14 +57,18 @@ class PlanDoor(ShownResult):
         ``schema`` has the keys, and the plan promises ``epsilon``. ``ask`` is "both" (frequency and mean
         of every key), "frequency", "mean", "conditional" (every key given every other), or a list of
         queries. ``prior`` is what is known about people. Without a prior it is the plan with the
-        smallest worst regret, whatever number of keys people hold. If no plan can answer, the error says
-        what it would take; ``force`` returns the best one anyway.
+        smallest worst regret, whatever number of keys people hold; for conditionals three in ten people
+        are taken to hold each key, so pass a prior if yours hold fewer. If no plan can answer, the error
+        says what it would take; ``force`` returns the best one anyway. A warning says if the planner does
+        not expect useful answers from it, or only if people hold certain numbers of keys.
         """
         from ..planner.planner import advise
 
         advice = advise(schema, epsilon, people, ask=ask, prior=prior, brief=force)
         if not advice.may_answer and not force:
             raise PlanError(advice.why)
+        if not advice.answers:
+            notice(advice.warning, PlannerWarning)
         return advice.plan
 
     @classmethod

@@ -127,8 +127,8 @@ class Advice(ShownResult):
             return words
         able = self.able(best)
         if not able:
-            return f"{words}; it cannot answer, and another plan could, with a larger error"
-        return f"{words}; it can answer only if people hold {able}"
+            return f"{words}; but its answers are not useful, and those of another plan could be"
+        return f"{words}; but answers are useful only if people hold {able}"
 
     def able(self, option: Option) -> str:
         """The beliefs under which an option can answer, in words; empty without any."""
@@ -145,7 +145,12 @@ class Advice(ShownResult):
         if self.beliefs is not None and self.may_answer:
             return self._over_beliefs()
         if not self.answers:
-            held = "" if self.beliefs is None else f"if people hold {self.prior.held:.3g} keys, "
+            held = ""
+            if self.ask == "conditional":
+                held = f"if people hold {self.prior.held:.3g} keys on average, "
+            if self.beliefs is not None:
+                assumed = " (assumed: nothing is known)" if self.beliefs.weights is None else ""
+                held = f"if people hold {self.prior.held:.3g} keys{assumed}, "
             either = f", or epsilon {self.epsilon_needed}" if self.epsilon_needed else ""
             return (
                 f"with {self.people:,} {'people' if self.people > 1 else 'person'} at epsilon "
@@ -169,6 +174,14 @@ class Advice(ShownResult):
         if ratio < ALIKE:
             return f"{least}, and {others[0].name} as little within {100 * (ALIKE - 1):.0f} %"
         return f"{least}, {ratio:.2f} times below {others[0].name}, the next"
+
+    @property
+    def warning(self) -> str:
+        """Why useful answers cannot be expected of the plan, and what would change that."""
+        if self.beliefs is None or not self.may_answer:
+            return self.why
+        keys = f"Prior.of({self.prior.keys}, held=...)"
+        return f"{self.why}. If you know how many keys people hold on average, pass prior={keys}"
 
     def document(self) -> dict[str, Any]:
         """As JSON; errors of means are on ``mean_scale``."""

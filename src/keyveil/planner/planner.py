@@ -15,7 +15,7 @@ from typing import SupportsFloat
 
 from ..estimate.together.query import Query
 from ..foundation.errors import PlanError, nearest
-from ..foundation.exact import Number, epsilon_of, text
+from ..foundation.exact import Number, epsilon_of, text, text_hint
 from ..foundation.search import smallest_fitting
 from ..people.beliefs import Beliefs
 from ..people.prior import Prior
@@ -59,7 +59,7 @@ def advise(
     if not isinstance(schema, Schema):
         raise PlanError("the planner needs a Schema first, like Schema.of(100, 1, 5)")
     if isinstance(people, bool) or not isinstance(people, Real) or not 1 <= float(people) < inf:
-        raise PlanError("people must be a number of at least 1, like 100_000 or 1e6")
+        raise PlanError(f"people must be a number of at least 1, like 100_000 or 1e6{text_hint(people)}")
     number = int(float(people))
     if not (prior is None or isinstance(prior, Prior | Beliefs)):
         raise PlanError("prior must be a Prior, like Prior.of(100, held=3)")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
 from ..foundation.coins import Coins
 from ..foundation.errors import PlanError, nearest
-from ..foundation.exact import Number, epsilon_of, text
+from ..foundation.exact import Number, epsilon_of, text, text_hint
 from ..foundation.frame_output import library_of
 from ..foundation.notices import ComparisonWarning, notice
 from ..foundation.progress_bar import progress_bar
@@ -165,7 +165,7 @@ def _told(told: str) -> dict[str, Any]:
 
 def _whole(number: SupportsFloat, name: str) -> int:
     if isinstance(number, bool) or not isinstance(number, Real) or not 1 <= float(number) < MOST:
-        raise PlanError(f"{name} must be a number of at least 1")
+        raise PlanError(f"{name} must be a number of at least 1{text_hint(number)}")
     return int(float(number))
 
 

@@ -115,7 +115,7 @@ def line(plan: Plan, people: int, delta: float = DELTA) -> str:
     result = amplified(plan, people, delta)
     return (
         f"if the reports of {result.people:,} people pass a shuffler, whoever sees them all learns at "
-        f"most epsilon {result.epsilon:.3g} (delta {delta:g}) of one person, "
+        f"most epsilon {result.epsilon:.3g} (delta {delta:g}, about the chance of more) of one person, "
         f"not {result.local_epsilon:.3g}"
     )
 

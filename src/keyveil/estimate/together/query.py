@@ -15,7 +15,7 @@ import re
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from ...foundation.errors import QueryError, choices, nearest
+from ...foundation.errors import QueryError, UnknownKeyError, choices, nearest
 from ...people.key_list import MOST_LETTERS, name_of
 from ...people.schema import Schema
 
@@ -27,6 +27,20 @@ QUOTED = 'mean("Up (2009)")'
 """A key with marks of its own."""
 MOST_TEXT = 1 << 16
 """Largest number of characters of a query."""
+_MEANT = (
+    (
+        re.compile("[<>=]"),
+        "a condition is a key that people hold, or with ! do not hold; values cannot be conditions",
+    ),
+    (re.compile("^not ", re.IGNORECASE), "write !key for people who do not hold it, not the word"),
+    (re.compile(" given ", re.IGNORECASE), "write | before conditions, not the word: mean(key | other)"),
+    (
+        re.compile("&| and ", re.IGNORECASE),
+        "write a comma between conditions: mean(key | other, another)",
+    ),
+    (re.compile(" or ", re.IGNORECASE), "ask for each of them; conditions cannot be joined by or"),
+)
+"""What an unknown key has in it, and what would be right."""
 _QUOTATION = re.compile(r"""[^"\\]*(?:\\.[^"\\]*)*\"""", re.DOTALL)
 """The text after an opening quote, up to and including the closing quote."""
 _SPLIT = re.compile('[;"]')
@@ -108,11 +122,22 @@ class Query:
 
     def places(self, schema: Schema) -> tuple[int, tuple[tuple[int, bool], ...]]:
         """Places in a schema of the target and of the conditions; the error names the nearest key."""
-        return schema.place(self.target), tuple((schema.place(k), held) for k, held in self.given)
+        return _place(schema, self.target), tuple((_place(schema, k), held) for k, held in self.given)
 
     def __str__(self) -> str:
         conditions = ", ".join(("" if held else "!") + _quoted(key) for key, held in self.given)
         return f"{self.kind}({_quoted(self.target)}{' | ' + conditions if conditions else ''})"
+
+
+def _place(schema: Schema, key: str) -> int:
+    """A key's place; if the schema lacks it, the error says which mark was meant by a word in it."""
+    try:
+        return schema.place(key)
+    except UnknownKeyError as error:
+        marks = [mark for wrong, mark in _MEANT if wrong.search(key)]
+        if not marks:
+            raise
+        raise UnknownKeyError(f"{error.args[0]}; {marks[0]}") from None
 
 
 def split_queries(text: str) -> list[str]:
@@ -149,6 +174,11 @@ class _Parser:
     def query(self) -> Query:
         kind = self._word("a statistic (" + ", ".join(KINDS) + ")")
         if kind not in KINDS:
+            if "(" not in self.text and len(self.text) <= MOST_LETTERS:
+                raise QueryError(
+                    f"a query names a statistic first: did you mean {KINDS[0]}({self.text.strip()})? "
+                    f"known: {', '.join(KINDS)}"
+                )
             near = nearest(kind[:MOST_LETTERS], KINDS)
             hint = f"; known: {', '.join(KINDS)}" if near is None else f"; did you mean {near}?"
             shown = f" {kind!r}" if len(kind) <= MOST_LETTERS else ""

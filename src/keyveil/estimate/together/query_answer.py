@@ -23,6 +23,7 @@ RANGE_NOTE = (
     "range: no view of this plan holds these keys together; the interval covers every value that agrees "
     "with the views"
 )
+GUESS_NOTE = "guess: one of the values in the range (maximum entropy); only the range bounds its error"
 NO_SIGN_NOTE = "no sign: the tally does not show that these go together"
 MATRIX_KEYS = 12
 """Number of keys of a matrix that are shown as a table."""
@@ -82,6 +83,12 @@ class QueryAnswer(ShownResult):
 
     def __float__(self) -> float:
         return self.estimate.value
+
+    def __getitem__(self, place: int) -> QueryAnswer:
+        """The answer itself at 0, so that one query is read like several."""
+        if place not in (0, -1):
+            raise IndexError("there is one answer; its place is 0")
+        return self
 
     def __format__(self, spec: str) -> str:
         """The value and its interval, each number in the format; without one, the table."""
@@ -146,6 +153,7 @@ class QueryResults(ShownResult, Sequence[QueryAnswer]):
             rows = [[*row, guess] for row, guess in zip(rows, guesses, strict=True)]
         notes = [NO_SIGN_NOTE] if any(answer.shown is False for answer in self) else []
         notes += [RANGE_NOTE] if any(answer.how == "range" for answer in self) else []
+        notes += [GUESS_NOTE] if any(answer.guess is not None for answer in self) else []
         table = ResultTable(tuple(headings), tuple(map(tuple, rows)), notes=tuple(notes))
         return table.first(most, "queries")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import isnan
 from numbers import Integral, Real
@@ -12,10 +13,14 @@ import numpy as np
 from ...foundation.arrays import Words
 from ...foundation.coins import Person, address
 from ...foundation.errors import CoinsError, TableError
+from ...foundation.exact import text_hint
 from ..people import People
+from ..schema import Schema
 
 FRAME = "frame"
 """What ``everyone`` is if the table has them all."""
+CHUNK = 1 << 16
+"""How many people without a row are made at a time."""
 NO_PEOPLE = f"everyone is a collection of names, a whole number, or {FRAME!r}"
 
 
@@ -26,14 +31,10 @@ def with_everyone(people: People, everyone: Any) -> People:
     """
     if isinstance(everyone, str):
         if everyone != FRAME:
-            raise TableError(NO_PEOPLE)
+            raise TableError(NO_PEOPLE + text_hint(everyone))
         return people
     if isinstance(everyone, Real) and not isinstance(everyone, bool) and float(everyone).is_integer():
-        number = int(float(everyone))
-        missing = number - len(people)
-        if missing < 0:
-            raise TableError(f"everyone is {number:,}, but the table names {len(people):,} people")
-        return _joined(people, address([f"\0without rows {number}" for number in range(missing)]))
+        return _joined(people, _unnamed(range(number_absent(int(float(everyone)), len(people)))))
     addresses = _addresses(everyone)
     known, named = _one_each(people.addresses), _one_each(addresses)
     strangers = int((~np.isin(known, named)).sum())
@@ -43,6 +44,37 @@ def with_everyone(people: People, everyone: Any) -> People:
             "in the same way, numbers as numbers and text as text"
         )
     return _joined(people, addresses[~np.isin(named, known)])
+
+
+def number_absent(everyone: int, named: int) -> int:
+    """The number of people who have no row in a table that names some."""
+    if everyone < named:
+        raise TableError(f"everyone is {everyone:,}, but the table names {named:,} people")
+    return everyone - named
+
+
+def absent_people(schema: Schema, absent: int, chunk: int = CHUNK) -> Iterator[People]:
+    """The people who have no row in a table, as ``with_everyone`` adds them, some at a time."""
+    for first in range(0, absent, chunk):
+        addresses = _unnamed(range(first, min(first + chunk, absent)))
+        yield _joined(People.of_records(schema, []), addresses)
+
+
+def who_takes_part(people: int, holding_nothing: int, keys: int, table: str, remedy: str) -> str:
+    """Says how many people a table names, and that others do not take part without the remedy."""
+    verb = "holds" if holding_nothing == 1 else "hold"
+    hold = f"{holding_nothing:,} of them {verb} none of" if holding_nothing else "all of them hold"
+    named = f"the {keys:,} keys" if keys > 1 else "the key"
+    words = named if holding_nothing else f"at least one of {named}"
+    return (
+        f"the {table} names {people:,} people; {hold} {words}. People who are not in the {table} do "
+        f"not take part: {remedy}"
+    )
+
+
+def _unnamed(numbers: range) -> Words:
+    """The addresses of people who are known by their number only."""
+    return address([f"\0without rows {number}" for number in numbers])
 
 
 def _addresses(everyone: Any) -> Words:

@@ -22,7 +22,7 @@ from ...foundation.notices import notice
 from ..frame_columns import FrameColumns
 from ..people import People
 from ..schema import Schema
-from .everyone import with_everyone
+from .everyone import who_takes_part, with_everyone
 from .frames import Columns
 from .sources import open_source
 from .table_reader import key_counts, people_of
@@ -233,11 +233,5 @@ def _tell_absent(schema: Schema, people: People) -> None:
     """Say how many people hold none of the keys, and that others may be missing."""
     if not len(people):
         return
-    none = int((np.diff(people.starts) == 0).sum())
-    keys = f"the {len(schema.keys):,} keys" if len(schema.keys) > 1 else "the key"
-    hold = "all of them hold" if not none else f"{none:,} of them hold none of"
-    words = f"at least one of {keys}" if not none else keys
-    notice(
-        f"the frame names {len(people):,} people; {hold} {words}. People who are not in the frame do "
-        "not take part: pass everyone= (their names or number), or everyone='frame' if it has them all"
-    )
+    remedy = "pass everyone= (their names or number), or everyone='frame' if it has them all"
+    notice(who_takes_part(len(people), people.number_empty, len(schema.keys), "frame", remedy))

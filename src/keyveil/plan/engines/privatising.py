@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from ...foundation.compiled import KnownLength
 from ...foundation.errors import TableError
 from ...foundation.files import starts_with, whole_file, whole_folder
 from ...people.tables import read_people
+from ...people.tables.everyone import absent_people, number_absent
 from ...people.tables.frames import Columns, arrow
 from ..plan import Plan
 from ..report import Reports
@@ -38,12 +39,17 @@ class Privatised:
 
     reports: int = 0
     mapped: Counter[str] = field(default_factory=Counter)
+    holding_nothing: int = 0
+    """The number of people with a row who hold none of the keys."""
     blocks: tuple[bytes | StoredBlock, ...] = field(default=(), repr=False)
     """Packed reports, if they go into one file of the caller."""
 
     def __add__(self, other: Privatised) -> Privatised:
         return Privatised(
-            self.reports + other.reports, self.mapped + other.mapped, self.blocks + other.blocks
+            self.reports + other.reports,
+            self.mapped + other.mapped,
+            self.holding_nothing + other.holding_nothing,
+            self.blocks + other.blocks,
         )
 
 
@@ -79,16 +85,17 @@ class PrivatiseSegment:
 
     def __call__(self, numbered: tuple[int, Segment]) -> Privatised:
         number, segment = numbered
-        plan, mapped = unship(self.plan), Counter[str]()
+        plan, mapped, empty = unship(self.plan), Counter[str](), Counter[str]()
         rows = SegmentRows(segment, self.columns)
         with KnownLength(tables=max(0, self.segments - 1 - number) / self.workers):
-            made = privatised_rows(plan, rows, self.columns, self.coins, mapped)
+            made = privatised_rows(plan, rows, self.columns, self.coins, mapped, empty=empty)
             if self.folder is None:
-                return self._packed(number, plan, made, mapped)
+                packed = self._packed(number, plan, made, mapped)
+                return replace(packed, holding_nothing=empty.total())
             batches = list(made)
         if batches:
             write_reports(plan, batches, Path(self.folder) / f"part-{number:06d}.parquet")
-        return Privatised(sum(map(len, batches)), mapped)
+        return Privatised(sum(map(len, batches)), mapped, empty.total())
 
     def _packed(
         self, number: int, plan: Plan, made: Iterator[Reports], mapped: Counter[str]
@@ -107,7 +114,7 @@ class PrivatiseSegment:
             with path.open("ab") as file:
                 blocks.append(StoredBlock(str(path), file.tell(), len(block)))
                 file.write(block)
-        return Privatised(reports, mapped, tuple(blocks))
+        return Privatised(reports, mapped, blocks=tuple(blocks))
 
 
 def privatised_rows(
@@ -117,11 +124,17 @@ def privatised_rows(
     coins: Coins,
     mapped: Counter[str] | None = None,
     chunk: int = 1 << 16,
+    empty: Counter[str] | None = None,
 ) -> Iterator[Reports]:
-    """The reports of everyone in a table or a segment, which has all rows of each of its people."""
+    """The reports of everyone in a table or a segment, which has all rows of each of its people.
+
+    ``mapped`` counts rows by rule, and ``empty`` the people who hold none of the keys.
+    """
     names: dict[str, Any] = {"person": columns.person, "key": columns.key, "value": columns.value}
     lenient = columns.lenient
     for people in read_people(plan.schema, rows, **names, lenient=lenient, chunk=chunk, mapped=mapped):
+        if empty is not None:
+            empty["people"] += people.number_empty
         yield plan.privatise(people, coins)
 
 
@@ -145,13 +158,15 @@ def privatise_files(
     value: str | None = "value",
     lenient: bool = False,
     coins: Coins | None = None,
+    everyone: int | None = None,
     progress: Progress | None = None,
 ) -> Privatised:
     """Privatise everyone in Parquet files and folders into ``output``, however large they are.
 
     ``output`` is one packed file, or a folder of Parquet files if it ends with a slash; a cluster writes
     folders only. It appears when it is complete. Rows of tables that are not in order of people are
-    sorted by person on disk: in TMPDIR, or on a cluster next to the output.
+    sorted by person on disk: in TMPDIR, or on a cluster next to the output. ``everyone`` is the number
+    of all people, if some have no row and so hold nothing.
 
     Everyone's coins come from one secure key that is made here for this job, so reports depend neither
     on segments nor on order nor on retries. The engine is the processors of this machine unless another
@@ -175,12 +190,15 @@ def privatise_files(
             privatised = engine.sum(work, segments, progress) or Privatised()
             for begun in folder.glob(".*"):  # by a task that was lost while it wrote
                 begun.unlink(missing_ok=True)
+            for number, batch in enumerate(_absent(plan, everyone, privatised, coins), len(segments)):
+                write_reports(plan, [batch], folder / f"part-{number:06d}.parquet")
+                privatised = privatised + Privatised(len(batch))
             return privatised
     with _scratch(engine) as scratch:
         segments = list(enumerate(_segments(table, engine, scratch)))
         sizes = len(segments), engine.workers
         work = PrivatiseSegment(ship(plan), coins, columns, None, *sizes, scratch)
-        return _into_file(plan, engine.each(work, segments, progress), output)
+        return _into_file(plan, engine.each(work, segments, progress), output, coins, everyone)
 
 
 def _scratch(engine: Engine, folder: Path | None = None) -> tempfile.TemporaryDirectory[str]:
@@ -212,7 +230,21 @@ def _segments(table: ParquetTable, engine: Engine, scratch: str) -> Iterator[Seg
         yield SortedPart(paths, part)
 
 
-def _into_file(plan: Plan, results: Iterator[Privatised], output: str | Path) -> Privatised:
+def _absent(plan: Plan, everyone: int | None, privatised: Privatised, coins: Coins) -> Iterator[Reports]:
+    """The reports of the people who have no row."""
+    if everyone is None:
+        return
+    for people in absent_people(plan.schema, number_absent(everyone, privatised.reports)):
+        yield plan.privatise(people, coins)
+
+
+def _into_file(
+    plan: Plan,
+    results: Iterator[Privatised],
+    output: str | Path,
+    coins: Coins,
+    everyone: int | None,
+) -> Privatised:
     total = Privatised()
     with writing(plan, output) as writer:
         for result in results:
@@ -221,5 +253,8 @@ def _into_file(plan: Plan, results: Iterator[Privatised], output: str | Path) ->
                 writer.add(plan.packing.from_block(content))
             for stored in {block.path for block in result.blocks if isinstance(block, StoredBlock)}:
                 Path(stored).unlink()
-            total = total + Privatised(result.reports, result.mapped)
+            total = total + replace(result, blocks=())
+        for batch in _absent(plan, everyone, total, coins):
+            writer.add(batch)
+            total = total + Privatised(len(batch))
     return total

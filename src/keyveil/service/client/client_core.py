@@ -104,7 +104,16 @@ class Reading:
         return Response(self._status, self._headers, bytes(self._body))
 
 
-Steps = Generator[Ask | Wait, Response | None, T]
+@dataclass(frozen=True)
+class Call:
+    """A function of the program that returns the person's record; an asynchronous one is awaited."""
+
+    read: Callable[[], object]
+    record: list[object] = field(default_factory=list)
+    """What it returned."""
+
+
+Steps = Generator[Ask | Wait | Call, Response | None, T]
 
 
 @dataclass(frozen=True)
@@ -168,7 +177,7 @@ class Core:
         self._allow_epoch = allow_epoch
         self.url, self.ledger, self._patience = checked_url(url), ledger, patience
         self._allow = None if allow is None else checked_cap(allow, "allow")
-        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._headers = {} if token is None else {"authorization": f"Bearer {_checked_token(token)}"}
         self._clock, self._jitter = clock, jitter
 
     def place(self, name: str) -> str:
@@ -221,6 +230,11 @@ class Core:
                 return response
             if 400 <= response.status < 500 and response.status not in LATER:
                 reason = response.document().get("reason", "")
+                if response.status == 404:
+                    raise ClientError(
+                        "there is no collection of this name, or the address is not a collector's "
+                        "(status 404); nothing was sent"
+                    )
                 raise ClientError(f"the collector refuses: status {response.status} {reason}".strip())
             delay = self._patience.delay(tries, retry_after(response, self._clock()), self._jitter())
             if delay > self._patience.longest or tries == self._patience.attempts:
@@ -246,6 +260,10 @@ class Core:
             epoch = self._epoch(about["epoch"])
             plan = yield from self._plan(name, about, pinned)
             begun, jitter = self._clock(), self._jitter() if self._patience.spread else 0.0
+            if callable(record) and not isinstance(record, Mapping):
+                call = Call(record)
+                yield call
+                record = call.record[0]
             self.ledger.answer(plan, record, collection=place, epoch=epoch, allow=self._allow)
             entry = self._answered(place, plan.hash)
             assert entry is not None
@@ -260,6 +278,8 @@ class Core:
         return next((entry for entry in self.ledger.of(place) if entry.plan == plan), None)
 
     def _check_open(self, about: dict[str, Any]) -> None:
+        if about["state"] == "closed":
+            raise ClientError("the collection is closed; nothing was sent")
         if about["state"] != "open":
             raise ClientError("the collection accepts no answers now; nothing was sent")
         if about.get("token") is True and not self._headers:
@@ -343,3 +363,11 @@ class Core:
 def _outcome(entry: Entry) -> Outcome:
     after = entry.after if entry.state in ("waiting", "held") else 0.0
     return Outcome(entry.collection, entry.plan, entry.epsilon, entry.state, entry.reason, after)
+
+
+def _checked_token(token: str) -> str:
+    """A token without the space around it, like the line end of its file."""
+    checked = token.strip() if isinstance(token, str) else ""
+    if not checked or not checked.isascii() or not checked.isprintable() or " " in checked:
+        raise ClientError("a token is one word, as keyveil token create prints it")
+    return checked

@@ -14,13 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from decimal import Decimal
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...foundation.exact import Number
+from ...plan.budget import read_record
 from ...plan.plan import Plan
 from .certificates import no_response, trusted
-from .client_core import LEAST_EPOCH, Ask, Core, Patience, Reading, Steps, Wait, even
+from .client_core import LEAST_EPOCH, Ask, Call, Core, Patience, Reading, Steps, Wait, even
 from .client_error import ClientError
 from .ledger import MOST_WAITING, Entry, Ledger
 from .service_url import checked_url
@@ -144,7 +146,8 @@ class Client(_Client):
     def answer(self, name: str, record: object, plan: str | None = None) -> Outcome:
         """Answer the collection ``name`` once, from a person's ``record``: a mapping of keys to values.
 
-        A repeated call only sends the same report. ``plan`` is the expected hash.
+        ``record`` may also be a function that returns one; it is called after the plan was verified. A
+        repeated call only sends the same report. ``plan`` is the expected hash.
         """
         return self._run(self._core.answer(name, record, plan))
 
@@ -181,7 +184,11 @@ class Client(_Client):
                     step = steps.send(response)
                 except StopIteration as end:
                     return cast(T, end.value)
-                response = self._pause(step.seconds) if isinstance(step, Wait) else self._ask(step)
+                if isinstance(step, Call):
+                    step.record.append(read_record(step.read))
+                    response = None
+                else:
+                    response = self._pause(step.seconds) if isinstance(step, Wait) else self._ask(step)
 
     def _ask(self, step: Ask) -> Response:
         import httpx
@@ -216,7 +223,8 @@ class AsyncClient(_Client):
     async def answer(self, name: str, record: object, plan: str | None = None) -> Outcome:
         """Answer the collection ``name`` once, from a person's ``record``: a mapping of keys to values.
 
-        A repeated call only sends the same report. ``plan`` is the expected hash.
+        ``record`` may also be a function that returns one, also an asynchronous one; it is called after
+        the plan was verified. A repeated call only sends the same report. ``plan`` is the expected hash.
         """
         return await self._run(self._core.answer(name, record, plan))
 
@@ -253,6 +261,11 @@ class AsyncClient(_Client):
                     step = steps.send(response)
                 except StopIteration as end:
                     return cast(T, end.value)
+                if isinstance(step, Call):
+                    held = step.read()
+                    step.record.append(await held if isawaitable(held) else held)
+                    response = None
+                    continue
                 response = await (
                     self._pause(step.seconds) if isinstance(step, Wait) else self._ask(step)
                 )

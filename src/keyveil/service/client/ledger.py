@@ -23,7 +23,16 @@ from typing import Any
 from ...foundation.coins import Coins, fresh_bytes
 from ...foundation.errors import BudgetError, CoinsError
 from ...foundation.exact import Number, text, total
-from ...plan.budget import FORMAT, OTHER_PLAN, Budget, chain_of, checked_cap, rounds_before
+from ...plan.budget import (
+    FORMAT,
+    OTHER_PLAN,
+    Budget,
+    chain_of,
+    check_same_cap,
+    checked_cap,
+    read_record,
+    rounds_before,
+)
 from ...plan.plan import Plan
 from ...plan.report import Report
 from .device import Device, coins_of, commitment
@@ -86,10 +95,8 @@ class Ledger(Budget):
                     )
                 self.device.make(text(limit))
             self._restore()
-            if limit is not None and limit != Decimal(self._read()["cap"]):
-                raise BudgetError(
-                    "this budget has another cap; a cap is set once, when the budget is created"
-                )
+            if limit is not None:
+                check_same_cap(self.path, limit, Decimal(self._read()["cap"]))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -200,6 +207,7 @@ class Ledger(Budget):
             raise BudgetError(
                 f"{self.most_waiting} reports wait to be sent: send them before answering more"
             )
+        record = read_record(record)
         drawn = plan.report_as_client(record, coins_of(contents), contents["device"])
         name = fresh_bytes(16).hex()
         answer: dict[str, Any] = {
@@ -223,7 +231,7 @@ class Ledger(Budget):
         self, ledger: dict[str, Any], answer: dict[str, Any], plan: Plan, record: object
     ) -> None:
         """Draw a lost report again. It is the same report, or an error."""
-        contents = self._device_contents()
+        contents, record = self._device_contents(), read_record(record)
         if not hmac.compare_digest(commitment(contents, plan, record), answer["commitment"]):
             raise BudgetError(
                 "the first report to this plan was lost and cannot be drawn again; nothing is sent"

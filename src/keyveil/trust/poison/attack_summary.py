@@ -40,7 +40,8 @@ def line(plan: Plan, share: float = 0.01, ask: str = "both", prior: Prior | None
     if any(most.shift > 1.01 * least.shift for _, most, least in changes):
         drawn = " or ".join(_short(least.after) for _, _, least in changes)
         sentence += (
-            f"; where view and seed are drawn, to {drawn} (the health check sees whether they are)"
+            f"; if they draw view and seed as honest clients do, to {drawn} (keyveil health sees "
+            "whether they do)"
         )
     return sentence
 

@@ -66,7 +66,7 @@ class PostgresSession:
             _watcher.watch(self)
             self.pooled = self._is_pooled()
         except psycopg.Error as error:
-            raise StoreError(f"cannot reach the database: {said_by(error)}") from None
+            raise StoreError(f"cannot reach the database: {said_by(error)}{hint_of(error)}") from None
         if not self.pooled:  # a pooler would look for the prepared statement in another session
             self.connection.prepare_threshold = 5
 
@@ -232,6 +232,25 @@ def said_by(error: psycopg.Error) -> str:
     """An error by its type and SQLSTATE, without the values of its statement."""
     state = f" ({error.sqlstate})" if error.sqlstate else ""
     return type(error).__name__ + state
+
+
+UNREACHED = {
+    "Connection refused": "nobody listens at this address; is the server running?",
+    "No such file or directory": "there is no such socket; is the server running?",
+    "no password supplied": "it asks for a password, and the address has none",
+    "authentication failed": "the user or the password is wrong",
+    "does not exist": "there is no such database or user",
+    "translate host name": "the name of the host is unknown",
+    "resolve host": "the name of the host is unknown",
+    "timeout": "there was no answer in time",
+}
+"""What a database or its library says if it cannot be reached, and what that means."""
+
+
+def hint_of(error: psycopg.Error) -> str:
+    """The likely cause of a failed connection in our own words, so that no secret is repeated."""
+    said = str(error)
+    return next((f", {hint}" for words, hint in UNREACHED.items() if words in said), "")
 
 
 def fault_of(error: psycopg.Error) -> StoreFault | None:
