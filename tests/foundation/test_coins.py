@@ -118,10 +118,17 @@ def test_recorded_words_run_out_with_a_clear_error():
 
 
 def test_no_other_source_of_randomness_in_the_package():
-    """Only coins.py may name the operating system's randomness or NumPy's generators."""
+    """Only coins.py may name the operating system's randomness or NumPy's generators.
+
+    ``peer_clients.py`` runs in an environment that has other packages and no keyveil, and imports nothing
+    of it.
+    """
     root = Path(keyveil.__file__).parent
     banned = {"random", "secrets", "uuid"}
     for path in root.rglob("*.py"):
+        if path.name == "peer_clients.py":
+            assert "from ." not in path.read_text() and "import keyveil" not in path.read_text()
+            continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
             names: set[str] = set()
