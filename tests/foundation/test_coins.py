@@ -120,8 +120,8 @@ def test_recorded_words_run_out_with_a_clear_error():
 def test_no_other_source_of_randomness_in_the_package():
     """Only coins.py may name the operating system's randomness or NumPy's generators.
 
-    ``peer_clients.py`` runs in an environment that has other packages and no keyveil, and imports nothing
-    of it.
+    ``peer_clients.py`` runs in an environment that has other packages and no keyveil, and
+    imports nothing of it.
     """
     root = Path(keyveil.__file__).parent
     banned = {"random", "secrets", "uuid"}
