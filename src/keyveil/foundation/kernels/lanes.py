@@ -60,7 +60,8 @@ def fetch(typing: Any, array: Any, index: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, values[0]).data
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        insert: Any = cgutils.get_or_insert_function
+        ask = insert(builder.module, kind, "llvm.prefetch.p0")
         place = builder.bitcast(builder.gep(data, [values[1]]), byte)
         builder.call(ask, [place, *(ir.Constant(number, fact) for fact in (0, 3, 1))])
         return context.get_dummy_value()
