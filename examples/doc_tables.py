@@ -90,7 +90,7 @@ REFERENCE = {
     "Trust": "audit Audit audit_messages guess_bound health",
     "Errors and warnings": "KeyveilError BudgetError ChannelError CoinsError FinishedError PlanError "
     "QueryError RecordError ReportError SchemaError TableError UnknownKeyError ComparisonWarning "
-    "PeopleWarning",
+    "PeopleWarning PlannerWarning",
 }
 """The names of the package by subject, in the order of the reference."""
 MODULES = (
