@@ -59,8 +59,8 @@ class PlanDoor(ShownResult):
         queries. ``prior`` is what is known about people. Without a prior it is the plan with the
         smallest worst regret, whatever number of keys people hold; for conditionals three in ten people
         are taken to hold each key, so pass a prior if yours hold fewer. If no plan can answer, the error
-        says what it would take; ``force`` returns the best one anyway. A warning says if the planner does
-        not expect useful answers from it, or only if people hold certain numbers of keys.
+        says what it would take; ``force`` returns the best one anyway. A warning says if the planner
+        does not expect useful answers from it, or only if people hold certain numbers of keys.
         """
         from ..planner.planner import advise
 
