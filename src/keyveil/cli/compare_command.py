@@ -125,6 +125,9 @@ def compare(**options: Any) -> None:
             on_progress=on_progress,
         )
         _tell_skipped(result)
+    if given.data is not None and given.everyone is None:
+        people = contest.population.people
+        tell_who_takes_part(len(people), people.number_empty, len(contest.schema.keys))
     show_rows(given, contest, result)
 
 
@@ -237,9 +240,7 @@ def _population(given: CompareOptions) -> Population:
     table = read_top(given.data, given.person, given.key, given.value, ends, given.most_keys)
     _tell_changes(table, given.ends)
     people, everyone = table.people, read_everyone(given.everyone)
-    if everyone is None:
-        tell_who_takes_part(len(people), people.number_empty, len(table.keys))
-    else:
+    if everyone is not None:
         people = with_everyone(people, everyone)
     return Population(Schema.of(table.keys, low, high), people).on_unit_scale()
 
