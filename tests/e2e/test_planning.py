@@ -572,25 +572,32 @@ def test_compare_says_what_it_did_in_one_line_each(at, capsys):
         said = capsys.readouterr()
         return said.out, said.err.strip().splitlines()
 
-    out, notes = told("--mechanism", "kvue")
+    _, notes = told("--mechanism", "kvue")
+    assert len(notes) == 1
+    assert "--everyone N adds them" in notes[0]
+    names = notes[0].split(" names ")[1].split(" people")[0]
+    everyone = ("--everyone", names)
+
+    out, notes = told(*everyone, "--mechanism", "kvue")
     assert notes == []
     assert "6 keys, 2,000 people, 2 repetitions" in out
     assert "± is the standard error" in out
 
-    out, notes = told("--mechanism", "kvue", "--repeat", 1)
+    out, notes = told(*everyone, "--mechanism", "kvue", "--repeat", 1)
     assert "1 repetition," in out
     assert "±" not in out
     assert len(notes) == 1
     assert "no standard error" in notes[0]
 
-    _, notes = told("--mechanism", "kvue", "--range", "3,5")
+    _, notes = told(*everyone, "--mechanism", "kvue", "--range", "3,5")
     assert len(notes) == 1
     assert "is this the range" in notes[0]
-    _, notes = told("--mechanism", "kvue", "--range", "1.01,5")
+    _, notes = told(*everyone, "--mechanism", "kvue", "--range", "1.01,5")
     assert "were clipped to it" in notes[0]
 
     _, notes = told(
-        "--mechanism", "kvue,rr,privkvm", "--estimator", "corrected,debiased", "--json", "r.json"
+        *everyone,
+        *("--mechanism", "kvue,rr,privkvm", "--estimator", "corrected,debiased", "--json", "r.json"),
     )
     assert notes == [
         next(line for line in notes if line.startswith("rr is left out: rr has no estimator")),
@@ -603,7 +610,7 @@ def test_compare_says_what_it_did_in_one_line_each(at, capsys):
         ("privkvm", "debiased"): ["corrected"],
     }
 
-    out, _ = told("--mechanism", "collision:cap=1", "--json", "c.json")
+    out, _ = told(*everyone, "--mechanism", "collision:cap=1", "--json", "c.json")
     assert "Share of held keys that is left out: collision:cap=1" in out
     assert all(r["bias_from_cap"] for r in json.loads((at.folder / "c.json").read_text()))
 

@@ -353,6 +353,7 @@ def test_a_pair_that_is_known_in_part_has_an_answer():
     assert in_part, "the case is met"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_standard_errors_of_shrunk_answers_agree_with_their_intervals(level):
     plan = plan_for(CROWD, epsilon=1)
