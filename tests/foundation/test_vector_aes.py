@@ -38,9 +38,12 @@ def test_the_key_is_expanded_as_in_the_standard():
     assert made.tobytes() == CODED
 
 
+@pytest.mark.parametrize("in_loops", [True, False])
 @pytest.mark.parametrize("people", [0, 1, 15, 16, 17, 255, 256, 700])
 @pytest.mark.parametrize("count", [1, 2, 5, 300])
-def test_blocks_of_loops_are_those_of_the_coins(people, count):
+def test_blocks_of_loops_are_those_of_the_coins(people, count, in_loops, monkeypatch):
+    """Also where a processor lacks the instructions, and OpenSSL makes the words."""
+    monkeypatch.setattr(loops(), "FAST_AES", in_loops and loops().FAST_AES)
     named = address([*range(people // 2), *(f"person {i}" for i in range(people // 2, people))])
     room = np.empty(people * count * 16 + 15, np.uint8)
     plain = np.empty((people, count, 4), np.uint32)

@@ -210,7 +210,7 @@ class Coins:
         else:
             copies[:] = own
             plain[:, :, 3] = np.arange(count, dtype=np.uint32)
-        return self._encrypted(plain, room).reshape(len(plain), -1)
+        return self._encrypted(plain, room).reshape(len(plain), count * WORDS_PER_BLOCK)
 
     def fill_at(self, addresses: Words | None, numbers: Words, plain: Words, room: Bits) -> Words:
         """Chosen blocks of people's streams without new memory, ``(..., 4)``, as large as ``plain``.
