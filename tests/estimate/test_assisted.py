@@ -166,6 +166,20 @@ def test_the_prior_of_a_key_does_not_use_the_key():
     assert others.centre.mean() == pytest.approx(before.centre[4], abs=0.01)
 
 
+def test_one_other_key_shows_no_spread():
+    """Of one ratio the moment estimate is zero over zero: a quotient of rounding errors."""
+    frequency = np.array([0.3, 0.1, 0.0, 0.0])  # nobody holds the last two, so they count for nothing
+    values, variances = np.array([0.06, -0.07, 0.002, 0.001]), np.array([3e-4, 7e-4, 1e-4, 1e-4])
+    priors = [
+        prior_from_others(values * part, variances, np.ones(4, bool), 1.0, frequency)
+        for part in (1.0, 1.0 + 1e-15, 1.0 - 1e-15)
+    ]
+    for prior in priors:
+        np.testing.assert_array_equal(prior.scales[:2], 1.0)  # as wide as possible
+        np.testing.assert_array_equal(prior.centre[:2], 0.0)
+        np.testing.assert_allclose(prior.scales[2:], priors[0].scales[2:], rtol=1e-12)
+
+
 def test_the_spread_of_keys_is_that_of_dersimonian_and_laird():
     values, variances = np.array([0.1, 0.4, 0.2, 0.7]), np.array([0.01, 0.02, 0.01, 0.03])
     prior = prior_from_others(values, variances, np.ones(4, bool), 9.0)

@@ -287,7 +287,7 @@ def prior_from_others(
     centre_noise = noise / total / total
     shrinkage = 1.0 / (1.0 + centre_noise / around_zero**2)
     centre, centre_noise = centre * shrinkage, centre_noise * shrinkage
-    few = _without(known.astype(np.float64)) < 1.5
+    few = _without(_counts(load)) < 1.5  # one other ratio shows no spread
     centre = np.where(few, 0.0, centre)
     if common is not None:
         share = centre_noise / (centre_noise + common.spread(across))
@@ -348,13 +348,19 @@ def _rounded(variance: Floats) -> Floats:
     return np.where(variance > 0, 4.0**power, 0.0)
 
 
+def _counts(load: Floats) -> Floats:
+    """1 for ratios that count; one with a loading of zero says nothing."""
+    return (load != 0).astype(np.float64)
+
+
 def _spread(x: Floats, load: Floats, v: Floats, summed: Callable[[Floats], Floats]) -> Floats:
     """Variance of the ratios that ``summed`` adds up, by moments."""
-    counted = (load != 0).astype(np.float64)
+    counted = _counts(load)
     weight = counted / v
     parts = (weight * load**2, weight * load * x, weight * x**2, weight**2 * load**4, counted)
     total, product, squares, quartic, number = map(summed, parts)
     with np.errstate(divide="ignore", invalid="ignore"):
         residual = squares - product**2 / np.maximum(total, 1e-300)
         across = (residual - (number - 1.0)) / (total - quartic / np.maximum(total, 1e-300))
+    across = np.where(number > 1.5, across, 0.0)  # of one ratio it is a quotient of rounding errors
     return np.nan_to_num(np.maximum(across, 0.0), nan=0.0, posinf=0.0)
