@@ -298,17 +298,23 @@ def test_commands_say_what_is_wrong_in_one_line(tmp_path, plan_file):
         (("collection", "change", "terms", "epoch=5"), "cannot change"),
         (("collection", "change", "terms", "plan=x"), "unknown terms"),
         (("collection", "change", "terms", "origins=b.org"), "a list of origins"),
-        (("serve", "--host", "0.0.0.0", "--port", "0"), "keyveil token create"),
+        (("serve", "--host", "0.0.0.0", "--port", "0"), f"--role admin --store {path}'"),
+        (("serve", "--store", "mysql://x/y"), "postgresql://..., not mysql://..."),
+        (("serve", "--store", "/nosuch/x.sqlite", "--port", "0"), "the folder /nosuch does not exist"),
+        (("token", "create", "--role", "admin", "--store", f"{path}2"), f"no store at {path}2"),
+        (("backup", "/proc/b"), "cannot write the backup /proc/b: "),
         (("serve", "--port", str(taken.getsockname()[1])), "cannot listen"),
         (("serve", "--port", "70000"), "a port must be"),
         (("serve", "--max-waiting", "2000"), "at least --max-body"),
         (("backup", str(tmp_path / "x"), "--segments", str(tmp_path)), ""),
     ):
-        done = keyveil(*words, "--store", path, check=False)
+        store = () if "--store" in words else ("--store", path)
+        done = keyveil(*words, *store, check=False)
         assert done.returncode == (1 if text else 0), done.stderr
         assert text in done.stderr
         assert len(done.stderr.splitlines()) <= 1
         assert "Traceback" not in done.stderr
+    assert not os.path.exists(f"{path}2")
     taken.close()
     nowhere = "postgresql://me:secret@127.0.0.1:1/x"
     for words in (("backup", str(tmp_path / "y")), ("restore", str(tmp_path / "x")), ("verify",)):
@@ -321,6 +327,7 @@ def test_commands_say_what_is_wrong_in_one_line(tmp_path, plan_file):
 
 def test_a_public_address_works_with_a_token(tmp_path, plan_file):
     path = str(tmp_path / "store.sqlite")
+    keyveil("migrate", "--store", path)
     keyveil("token", "create", "--role", "admin", "--store", path)
     process = Process(path, tmp_path, "--host", "0.0.0.0")
     assert process.client.get("/v1/collections").status_code == 401

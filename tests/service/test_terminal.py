@@ -84,11 +84,12 @@ def test_answers_over_http_are_those_of_the_store(tmp_path):
         (("menu", "mean(Pepsi", "--json"), ""),
         (("menu", "--estimator", "oracle"), "oracle"),
         (("menu", "mean(Pepsi)", "--estimator", "oracle"), "oracle"),
-        (("menu", "--level", "1.5"), "between 0 and 1"),
+        (("menu", "--level", "95"), "between 0 and 1"),
+        (("menu", "mean(Pepsi)", "--level", "95"), "between 0 and 1"),
         (("menu", "--round", "2"), "rounds 1 to 1"),
         (("empty",), "no reports yet"),
-        (("menu", "--url", "http://192.0.2.1"), "https"),
-        (("../menu", "--url", "http://127.0.0.1:9"), "lower-case letters"),
+        (("menu", "--url", "http://192.0.2.1", "--store", "x"), "--url and --store exclude each other"),
+        (("menu", "--certificates", "x"), "--certificates is for --url"),
     ],
 )
 def test_what_cannot_be_answered_is_said_in_a_line(tmp_path, words, said):
@@ -98,10 +99,24 @@ def test_what_cannot_be_answered_is_said_in_a_line(tmp_path, words, said):
     store.open(serving=False)
     admin.create(store, "empty", plan_of("kvoh").dumps(), {}, StatedClock().time)
     store.close()
-    done = keyveil("collection", "answers", *words, "--store", address, check=False)
+    done = keyveil("collection", "answers", "--store", address, *words, check=False)
     assert done.returncode == 1
+    assert done.stdout == ""
     assert done.stderr.startswith("keyveil: ")
     assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("menu", "--url", "http://192.0.2.1"), "https"),
+        (("../menu", "--url", "http://127.0.0.1:9"), "lower-case letters"),
+    ],
+)
+def test_what_cannot_be_asked_over_http_is_said_in_a_line(words, said):
+    done = keyveil("collection", "answers", *words, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert said in done.stderr
 
 
@@ -158,7 +173,8 @@ def test_serve_without_collections_says_so(tmp_path):
     served = Process(address, tmp_path)
     assert served.end() == 0
     said = served.said
-    assert f"keyveil collection create NAME PLAN --store {address}" in said
+    assert f"keyveil collection create NAME PLAN --store {address}\n" in said
+    assert f"keyveil token create --role admin --store {address}\n" in said
     PLAN.save(tmp_path / "plan.json")
     keyveil("collection", "create", "menu", str(tmp_path / "plan.json"), "--store", address)
     served = Process(address, tmp_path)

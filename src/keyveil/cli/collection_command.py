@@ -16,6 +16,8 @@ from .output import as_json, counted, print_json, print_rows, print_table
 from .store_location import (
     certificates_option,
     opened,
+    refuse_both,
+    refuse_without,
     segments_of,
     segments_option,
     store_option,
@@ -273,19 +275,22 @@ def collection_answers(name: str, **options: Any) -> None:
     from .query_command import read_queries, show_answers
 
     given = Given(**options, after=(), keys=(), plot=None)
+    refuse_both("--url", given.url is not None, {"address": "--store"})
+    refuse_without(
+        "--url", given.url is not None, {"token": "--token", "certificates": "--certificates"}
+    )
     if given.url is None:
         number, tally = read_store(given.address, name, given.number)
     else:
         number, tally = read_over_http(given.url, name, given.number, given.token, given.certificates)
     if not tally.reports:
         raise PlanError(f"{name!r} has no reports yet in round {number}")
-    if not given.machine:
-        click.echo(f"{name}: round {number}, {counted(tally.reports, 'report')}")
+    title = f"{name}: round {number}, {counted(tally.reports, 'report')}"
     if given.queries:
         given.estimator = given.estimator or ESTIMATORS[0]
-        show_answers(tally, read_queries(tally.plan, given.queries), given)
+        show_answers(tally, read_queries(tally.plan, given.queries), given, title)
     else:
-        show_estimates(tally, given, "PILOT TALLY")
+        show_estimates(tally, given, "PILOT TALLY", title)
 
 
 @collection.command("compare")

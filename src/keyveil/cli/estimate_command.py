@@ -48,14 +48,17 @@ def estimate(plan_path: str, tally_path: str, **options: Any) -> None:
     show_estimates(Tally.load(plan, tally_path), Given(**options), f"{plan_path} {tally_path}")
 
 
-def show_estimates(tally: Tally, given: Given, files: str) -> None:
-    """Print the estimates of a tally; a pilot's note names its ``files``, the plan and the tally."""
+def show_estimates(tally: Tally, given: Given, files: str, title: str = "") -> None:
+    """Print the estimates of a tally under a title.
+
+    A pilot's note names its ``files``, the plan and the tally.
+    """
     plan = tally.plan
     if plan.speaks_of_size:
         from .pilot_files import show_sizes
 
         _refuse_of_keys(given)
-        show_sizes(tally, given.level, given.machine, files)
+        show_sizes(tally, given.level, given.machine, files, title)
         return
     answers = make_estimate(plan, tally, given.estimator, given.level, given.after)
     if given.keys:
@@ -74,7 +77,7 @@ def show_estimates(tally: Tally, given: Given, files: str) -> None:
     for part in parts:
         headings += [part, "± stderr", f"{given.level:.0%} interval"]
     learned = answers.estimator in (DEFAULT, "shrunk")
-    print_table(headings, [[a.key, *_cells(a, parts, learned)] for a in answers])
+    print_table(headings, [[a.key, *_cells(a, parts, learned)] for a in answers], title)
     click.echo(f"estimator: {answers.estimator}")
     if answers.note:
         click.echo(f"note: {answers.note}")

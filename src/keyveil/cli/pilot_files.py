@@ -65,7 +65,7 @@ def _plan_first(paths: tuple[str, str]) -> Plan:
         raise PlanError(f"{paths[0]} is no plan, and {paths[1]} is one: {first}") from None
 
 
-def show_sizes(tally: Tally, level: float, machine: bool, files: str) -> None:
+def show_sizes(tally: Tally, level: float, machine: bool, files: str, title: str = "") -> None:
     """Print how many keys people hold, from a pilot's tally, and the next command."""
     pilot = tally.plan
     shares = bucket_shares(pilot, tally, level)
@@ -80,5 +80,5 @@ def show_sizes(tally: Tally, level: float, machine: bool, files: str) -> None:
         least, most, share = bucket.least, bucket.most, bucket.share
         sizes = str(least) if least == most else f"{least} to {most}"
         rows.append([sizes, figure(share.value), figure(share.stderr), interval(share.low, share.high)])
-    print_table(["keys held", "share of people", "± stderr", f"{level:.0%} interval"], rows)
+    print_table(["keys held", "share of people", "± stderr", f"{level:.0%} interval"], rows, title)
     click.echo(f"note: {note}")

@@ -59,8 +59,8 @@ def read_queries(plan: Plan, texts: Iterable[str]) -> list[Query]:
     return queries
 
 
-def show_answers(tally: Tally, queries: Sequence[Query], given: Given) -> None:
-    """Print the answers to queries from a tally."""
+def show_answers(tally: Tally, queries: Sequence[Query], given: Given, title: str = "") -> None:
+    """Print the answers to queries from a tally, under a title."""
     source = Conditionals(tally.plan, tally, given.estimator, given.level)
     answers = source.answers(queries)
     if given.machine:
@@ -77,7 +77,7 @@ def show_answers(tally: Tally, queries: Sequence[Query], given: Given) -> None:
             [*row, "" if a.guess is None else figure(a.guess)]
             for row, a in zip(rows, answers, strict=True)
         ]
-    print_table(headings, rows)
+    print_table(headings, rows, title)
     click.echo(f"estimator: {source.estimator}")
     if any(a.how == "view" for a in answers):
         click.echo(FROM_VIEW)

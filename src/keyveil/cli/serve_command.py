@@ -6,6 +6,7 @@ import sys
 from contextlib import closing
 from math import isfinite
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,15 @@ import click
 
 from ..foundation.errors import KeyveilError
 from .output import as_json, print_json, whole_number
-from .store_location import need, opened, plainly, segments_of, segments_option, shown, store_option
+from .store_location import (
+    need,
+    opened,
+    plainly,
+    refuse_both,
+    segments_of,
+    segments_option,
+    store_option,
+)
 
 if TYPE_CHECKING:
     from ..service.collector.store import Store
@@ -71,24 +80,26 @@ def serve(address: str, segments: Path | None, host: str, port: int, **limits: A
                 check_clock(store, clock, settings)
             check_address(store, host)
             click.echo(f"collecting at {address_of(socket)} (its dashboard: {address_of(socket)}/)")
-            _say_what_is_missing(store, address, folder if segments is None else None)
+            _say_what_is_missing(store, folder if segments is None else None)
             sys.stdout.flush()
             return run(store, folder, host, socket, settings, clock)
     finally:
         store.close()
 
 
-def _say_what_is_missing(store: Store, address: str, default_folder: Path | None) -> None:
+def _say_what_is_missing(store: Store, default_folder: Path | None) -> None:
     """What an operator should still do: collections, tokens, a folder that several collectors share."""
+    from ..service.collector.http.app import admin_token_command
+
     if not store.control.collections:
         click.echo(
             "There is no collection yet. Create one, also while this runs: "
-            f"keyveil collection create NAME PLAN --store {shown(address)}"
+            f"keyveil collection create NAME PLAN --store {quote(store.place)}"
         )
     if not store.control.tokens:
         click.echo(
             "No token exists, so only this machine can connect, with full access. Create an "
-            "admin token before you put a proxy in front: keyveil token create --role admin"
+            f"admin token before you put a proxy in front: {admin_token_command(store)}"
         )
     if default_folder is not None and store.kind == "postgresql":
         click.echo(
@@ -115,6 +126,8 @@ def verify(backup_folder: Path | None, address: str, segments: Path | None, mach
 
     from ..service.collector.operations.verify import verify as recount
 
+    both = {"address": "--store", "segments": "--segments"}
+    refuse_both(f"the backup {backup_folder}", backup_folder is not None, both)
     with TemporaryDirectory(prefix="keyveil-verify-") as scratch:
         if backup_folder is not None:
             need()
@@ -163,10 +176,13 @@ def restore(source: Path, address: str, segments: Path | None) -> None:
     """
     need()
     from ..service.collector.operations.restore import restore as bring_back
+    from ..service.collector.store import store_at
 
     with plainly():
         bring_back(source, address, segments_of(address, segments))
-    click.echo(f"{shown(address)}: restored; check it with 'keyveil verify'")
+    place = store_at(address).place
+    again = "" if segments is None else f" --segments {quote(str(segments))}"
+    click.echo(f"{place}: restored; check it with 'keyveil verify --store {quote(place)}{again}'")
 
 
 @click.command()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ..foundation.errors import KeyveilError
 
@@ -59,6 +59,26 @@ certificates_option = click.option(
 )
 
 
+def refuse_both(first: str, is_given: bool, others: Mapping[str, str]) -> None:
+    """Refuse options, by the names of their parameters, that are typed next to ``first``."""
+    typed = _typed(others) if is_given else []
+    if typed:
+        raise KeyveilError(f"{first} and {typed[0]} exclude each other: give one of them")
+
+
+def refuse_without(first: str, is_given: bool, others: Mapping[str, str]) -> None:
+    """Refuse options, by the names of their parameters, that are typed without ``first``."""
+    typed = [] if is_given else _typed(others)
+    if typed:
+        raise KeyveilError(f"{typed[0]} is for {first}: give both or neither")
+
+
+def _typed(options: Mapping[str, str]) -> list[str]:
+    """Those options that stand on the command line, not in the environment."""
+    source = click.get_current_context().get_parameter_source
+    return [option for name, option in options.items() if source(name) is ParameterSource.COMMANDLINE]
+
+
 def segments_of(address: str, segments: Path | None) -> Path:
     """The folder of a store's sealed epochs."""
     if segments is not None:
@@ -67,11 +87,6 @@ def segments_of(address: str, segments: Path | None) -> Path:
         return Path("keyveil.segments")
     path = Path(address.removeprefix("sqlite://"))
     return path.with_name(path.name + ".segments")
-
-
-def shown(address: str) -> str:
-    """An address without its password."""
-    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", address)
 
 
 def need(what: str = "the collector") -> None:
@@ -106,7 +121,8 @@ def opened(address: str, make: bool = False) -> Iterator[Store]:
     path = getattr(store, "path", None)
     if path is not None and not make and not (path.is_file() and path.stat().st_size):
         raise StoreError(
-            f"there is no store at {path}: 'keyveil serve' or 'collection create' makes one"
+            f"there is no store at {path}: 'keyveil serve', 'keyveil migrate' or "
+            "'keyveil collection create' makes one; --store names another"
         )
     with plainly():
         store.open(serving=False)

@@ -27,7 +27,7 @@ def token_create(role: str, name: str | None, label: str, address: str) -> None:
     """A new token, printed once; only its hash is stored."""
     from ..service.collector.engine import admin
 
-    with opened(address, make=True) as store:
+    with opened(address) as store:
         click.echo(admin.add_token(store, role, name, label))
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TextIO
 
 from starlette.applications import Starlette
@@ -37,10 +38,7 @@ _NONE = Collection.__new__(Collection)
 """Passed to handlers of routes without a collection."""
 
 PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
-NO_ADMIN = (
-    "without an admin token only this machine can connect: "
-    "create one with 'keyveil token create --role admin', or use --host 127.0.0.1"
-)
+NO_ADMIN = "without an admin token only this machine can connect: create one with"
 
 
 def app(service: Service, seal: bool = True, pages: Sequence[Route] = ()) -> Starlette:
@@ -102,14 +100,20 @@ def check_address(store: Store, host: str) -> None:
     """Refuse to listen for other machines while there is no admin token."""
     tokens = store.control.tokens.values()
     if not is_loopback(host) and not any(t.role == "admin" and not t.revoked for t in tokens):
-        raise ServeError(NO_ADMIN)
+        raise ServeError(f"{NO_ADMIN} '{admin_token_command(store)}', or use --host 127.0.0.1")
+
+
+def admin_token_command(store: Store) -> str:
+    """The command that makes an admin token for a store."""
+    return f"keyveil token create --role admin --store {quote(store.place)}"
 
 
 def check_new(store: Store, host: str) -> None:
     """The same check before a new store is created."""
     path = getattr(store, "path", None)
     if path is not None and not path.exists() and not is_loopback(host):
-        raise ServeError(NO_ADMIN)
+        commands = f"keyveil migrate --store {quote(store.place)} && {admin_token_command(store)}"
+        raise ServeError(f"{NO_ADMIN} '{commands}', or use --host 127.0.0.1")
 
 
 def check_clock(store: Store, clock: Clock, settings: Settings) -> None:

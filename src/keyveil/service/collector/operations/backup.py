@@ -42,6 +42,13 @@ Between the copy of the store and that of the files an epoch may expire or a col
 """
 
 
+def _make_work(work: Path, target: Path) -> None:
+    try:
+        work.mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise StoreError(f"cannot write the backup {target}: {error.strerror}") from None
+
+
 def backup(source: str | Path, segments: Path, target: Path) -> dict[str, Any]:
     """Copy a store as of one time, with the files of its sealed epochs; the facts of the copy.
 
@@ -56,7 +63,7 @@ def backup(source: str | Path, segments: Path, target: Path) -> dict[str, Any]:
     try:
         for left in reversed(range(TRIES)):
             shutil.rmtree(work, ignore_errors=True)
-            work.mkdir(mode=0o700, parents=True)
+            _make_work(work, target)
             _copy_store(store, work / DATABASE)
             try:
                 files = copy_segments(work / DATABASE, segments, work / SEGMENTS)

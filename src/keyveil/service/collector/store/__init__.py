@@ -9,6 +9,9 @@ from .store_interface import Parcel, Session, StoreBroken, StoreError, StoreUnre
 
 def store_at(address: str) -> Store:
     """The store at a path or a ``postgresql://`` address. It is not open yet."""
+    scheme, mark, _ = address.partition("://")
+    if mark and scheme not in ("sqlite", "postgresql", "postgres"):
+        raise StoreError(f"a store is a SQLite file or postgresql://..., not {scheme}://...")
     if address.startswith(("postgresql://", "postgres://")):
         from .postgres import PostgresStore
 

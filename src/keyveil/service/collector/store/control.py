@@ -146,6 +146,11 @@ class ControlStore(ABC):
     def migrate_alone(self) -> int:
         """Run the missing migrations on a store that is not open; their number."""
 
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """The store as an operator names it, without a password."""
+
     # -- control -----------------------------------------------------------------------------------
 
     def reload(self, session: Session | None = None) -> Control:

@@ -8,6 +8,7 @@ has limits of time, so a process that stands still cannot hold up the others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection as Some
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -64,6 +65,11 @@ class PostgresStore(PostgresIds):
         self._heads: dict[tuple[int, int], int] = {}
         self._seen: dict[tuple[int, int, int, int], Integers] = {}
         """Counts of other processes that the live counts include."""
+
+    @property
+    def place(self) -> str:
+        without = re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", self._address)
+        return re.sub(r"(?<=[?&])password=[^&]*&?", "", without).rstrip("?&")
 
     # -- opening -----------------------------------------------------------------------------------
 

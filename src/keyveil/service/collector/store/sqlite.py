@@ -83,11 +83,17 @@ class SqliteStore(Store):
         self.segments_folder = self.path.with_name(self.path.name + ".segments")
         self._unswept = False
 
+    @property
+    def place(self) -> str:
+        return str(self.path)
+
     # -- opening -----------------------------------------------------------------------------------
 
     def open(self, serving: bool = True) -> None:
         """Connect, and create the file if it is missing. ``serving`` also locks it for this process."""
         check_library()
+        if not self._vfs and not self.path.parent.is_dir():
+            raise StoreError(f"the folder {self.path.parent} does not exist: create it for the store")
         if serving:
             self._take_lock()
         try:
