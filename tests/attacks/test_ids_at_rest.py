@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import time
 import urllib.request
 import uuid
@@ -12,16 +13,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import apsw
 import psycopg
 import pytest
 from desk import PLAN, Desk, fresh, plan_of
 from faults.keys import remember_keys
 from faults.kill import Server
+from process import keyveil
 
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.operations.backup import backup
 from keyveil.service.collector.operations.restore import restore
-from keyveil.service.collector.operations.verify import verify
+from keyveil.service.collector.operations.verify import key_warnings, verify
 from keyveil.service.collector.store import store_at
 from keyveil.service.collector.store.epoch_keys import KeyFolder
 from keyveil.service.collector.store.report_log import LogStore
@@ -259,14 +262,59 @@ def test_without_its_key_an_epoch_takes_nothing_and_says_why(desk, tmp_path):
             key.write_bytes(wrong)
         again = Desk(desk.address, desk.folder, desk.clock)
         answer = again.send(sent + fresh(1))
-        assert (answer.status_code, answer.json()["reason"]) == (503, "storage")
+        assert (answer.status_code, answer.json()["reason"]) == (503, "key_missing")
+        assert answer.json()["retry"] is True
         assert "key" in " ".join(again.get("/health").json()["warnings"])
+        assert again.get("/ready").json()["why"] == ["the keys of all open epochs are missing"]
+        assert "keyveil_missing_keys 1" in again.get("/metrics").text
+        (line,) = [
+            line for line in map(json.loads, again.log.getvalue().splitlines()) if "epoch" in line
+        ]
+        wanted = {"event": "key_missing", "level": "error", "collection": "menu", "epoch": again.epoch()}
+        assert wanted.items() <= line.items(), "logged at the start, before any report"
+        (warning,) = key_warnings(again.store, tmp_path / "segments")
+        assert "lacks the key of an open epoch" in warning
         (verdict,) = verify(again.store, tmp_path / "segments")
         assert len(verdict.findings) == 1
         key.write_bytes(content)
         assert again.send(sent + fresh(1)).status_code == 200, "it was brought back"
         assert again.get("/health").json()["warnings"] == []
+        assert again.get("/ready").status_code == 200
         again.close()
+
+
+def test_a_key_that_is_lost_while_it_is_served_is_noticed(desk, tmp_path):
+    """One of two is missing: other reports are accepted, so the collector stays ready."""
+    desk.create()
+    desk.create("other", OTHER, epoch=3600)
+    desk.send(fresh(1))
+    (key,) = (tmp_path / "segments" / "keys").iterdir()
+    other = fresh(1, OTHER)
+    now = int(desk.clock.now()) // 3600
+    assert desk.send(other, "other", plan=OTHER.hash, epoch=now).status_code == 200
+    key.unlink()
+    for _ in range(2):
+        desk.keep()
+    assert desk.log.getvalue().count("key_missing") == 1
+    assert desk.get("/health").json()["warnings"]
+    assert desk.get("/ready").status_code == 200
+
+
+def test_a_copy_of_a_store_that_was_served_is_told_from_the_store(file_desk, tmp_path):
+    """Its reports are still in SQLite's log beside the file, but its keys are in the folder."""
+    file_desk.create()
+    file_desk.store._checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    assert file_desk.send(fresh(4)).status_code == 200
+    shutil.copy(file_desk.address, tmp_path / "copy.sqlite")
+    shutil.copytree(tmp_path / "segments", tmp_path / "copy.sqlite.segments")
+    copy = ("verify", "--store", str(tmp_path / "copy.sqlite"))
+    done = keyveil(*copy)
+    assert "menu round 1: 0 reports" in done.stdout
+    (warning,) = done.stderr.splitlines()
+    assert warning.startswith(f"warning: {tmp_path}/copy.sqlite.segments/keys has a key that ")
+    assert "use 'keyveil backup'" in warning
+    own = keyveil("verify", "--store", file_desk.address, "--segments", str(tmp_path / "segments"))
+    assert own.stderr == ""
 
 
 def test_a_backup_has_the_keys_of_open_epochs(desk, tmp_path, postgres):

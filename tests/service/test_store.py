@@ -676,7 +676,7 @@ def test_a_library_with_the_known_fault_is_refused(tmp_path, monkeypatch):
 
 
 def test_no_store_is_said_in_one_line(tmp_path):
-    with pytest.raises(StoreError, match="cannot open the store"):
+    with pytest.raises(StoreError, match="nowhere does not exist"):
         store_at(str(tmp_path / "nowhere" / "store.sqlite")).open()
     with pytest.raises(StoreError, match="cannot reach the database"):
         store_at(f"postgresql://nobody@/nothing?host={tmp_path}").open()

@@ -80,6 +80,7 @@ def serve(address: str, segments: Path | None, host: str, port: int, **limits: A
                 check_clock(store, clock, settings)
             check_address(store, host)
             click.echo(f"collecting at {address_of(socket)} (its dashboard: {address_of(socket)}/)")
+            _warn_of_keys(store, folder)
             _say_what_is_missing(store, folder if segments is None else None)
             sys.stdout.flush()
             return run(store, folder, host, socket, settings, clock)
@@ -106,6 +107,16 @@ def _say_what_is_missing(store: Store, default_folder: Path | None) -> None:
             f"sealed epochs go to {default_folder.absolute()}: all collectors of one database must "
             "share that folder; say another with --segments or KEYVEIL_SEGMENTS"
         )
+
+
+def _warn_of_keys(store: Store, segments: Path) -> None:
+    """Warn on the error stream if the keys of open epochs are not those that the store names."""
+    from ..service.collector.operations.verify import key_warnings
+
+    with plainly():
+        warnings = key_warnings(store, segments)
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 # -- care ------------------------------------------------------------------------------------------
@@ -138,6 +149,7 @@ def verify(backup_folder: Path | None, address: str, segments: Path | None, mach
                 bring_back(backup_folder, address, segments)
         with opened(address) as store:
             result = recount(store, segments_of(address, segments))
+            _warn_of_keys(store, segments_of(address, segments))
     if machine:
         print_json([asdict(verdict) for verdict in result])
     for verdict in result:

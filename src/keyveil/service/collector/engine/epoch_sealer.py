@@ -103,10 +103,21 @@ class EpochSealer:
             except Exception as error:
                 failed.append(error)
         await self._writer.call(lambda store: store.drop_spent_keys())
+        await self._writer.call(self.look_for_keys)
         while await self._writer.call(lambda store: store.sweep_dropped()):
             pass
         if failed:
             raise failed[0]
+
+    def look_for_keys(self, store: Store) -> None:
+        """Look whether every open epoch has the key of its ids, and log what is newly missing."""
+        with store.reading() as session:
+            named = store.named_keys(session)
+        for round_id, epoch in sorted(store.look_for_keys(named)):
+            round_ = store.control.round_by_id(round_id)
+            collection = None if round_ is None else store.control.by_id(round_.collection)
+            if collection is not None:
+                self._log.say("key_missing", "error", collection=collection.name, epoch=epoch)
 
     async def _seal_collection(self, due: _Due, now: float) -> None:
         if self._writer.doubtful:

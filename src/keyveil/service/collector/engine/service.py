@@ -73,6 +73,7 @@ class Service:
         """Start with an open store. Without ``seal``, epochs are sealed only on request."""
         with suppress(StoreUnready, StoreBroken):  # the sealer tries again later
             self.store.drop_spent_keys()
+            self.sealer.look_for_keys(self.store)
         self.writer.start()
         if seal:
             self._sealing = asyncio.create_task(self.sealer.run())
@@ -130,6 +131,7 @@ class Service:
             "nothing was written lately": self.writer.idle > limits.ready_seconds,
             "the clock is in doubt": self.writer.doubtful,
             "sealing is behind": self.sealer.behind > limits.behind_seconds,
+            "the keys of all open epochs are missing": self.store.all_keys_missing,
         }
         return [text for text, so in why.items() if so]
 
@@ -154,7 +156,7 @@ class Service:
             "epochs cannot be sealed": self.sealer.behind > limits.behind_seconds,
             "an epoch's segments do not add up to its counts": bool(self.sealer.failures),
             "the key of an open epoch's ids is missing from the folder of segments: its reports are "
-            "refused": bool(self.store.missing_keys),
+            "refused until the key is back": bool(self.store.missing_keys),
         }
         return not (self.writer.broken or hung), [text for text, so in why.items() if so]
 
@@ -231,6 +233,10 @@ class Service:
             ),
             "seal_behind_seconds": ("How long the oldest epoch has waited to be sealed.", sealer.behind),
             "seal_failures": ("Epochs that do not add up.", float(sealer.failures)),
+            "missing_keys": (
+                "Open epochs whose key of ids is missing; their reports are refused.",
+                float(len(self.store.missing_keys)),
+            ),
         }
 
     def _stored_facts(self) -> tuple[dict[tuple[str, int], int], GaugeValues]:

@@ -26,8 +26,8 @@ _BODY = ("malformed", "content_type", "encoding", "too_large", "slow")
 REPORTS = (
     *("malformed", "other_plan", "impossible", "closed_round", "closed_collection", "closed_epoch"),
     *("early_epoch", "full", "not_open", "paused", "clock", "too_many", "too_large", "encoding"),
-    *("content_type", "slow", "rate", "overload", "storage", "unhealthy", "origin", "token"),
-    *("forbidden", "unknown", "method"),
+    *("content_type", "slow", "rate", "overload", "storage", "key_missing", "unhealthy", "origin"),
+    *("token", "forbidden", "unknown", "method"),
 )
 """All reasons for refusing reports."""
 

@@ -51,6 +51,30 @@ def verify(store: Store, root: Path) -> list[Verification]:
         ]
 
 
+def key_warnings(store: Store, root: Path) -> list[str]:
+    """Warnings about an open store whose keys of open epochs are not those of its folder of segments."""
+    keys = KeyFolder(root / KEYS)
+    present = keys.names()  # first: a collector that serves the store may be adding one
+    with store.reading() as session:
+        control, named = store.control, store.named_keys(session)
+    missing = [name for at, name in named.items() if not control.over(at) and keys.read(name) is None]
+    unnamed = len(present - set(named.values()))
+    warnings = []
+    if missing:
+        epochs = "an open epoch" if len(missing) == 1 else f"{len(missing)} open epochs"
+        warnings.append(
+            f"{keys.folder} lacks the key of {epochs}: the reports are refused until the key is back; "
+            "restore the folder from a backup"
+        )
+    if unnamed:
+        number = "a key" if unnamed == 1 else f"{unnamed} keys"
+        warnings.append(
+            f"{keys.folder} has {number} that {store.place} does not name: if the store was copied "
+            "while it was served, it lacks reports; use 'keyveil backup' to copy it"
+        )
+    return warnings
+
+
 def _round(
     store: Store, session: Session, root: Path, collection: Collection, round_: Round
 ) -> Verification:

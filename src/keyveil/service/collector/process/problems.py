@@ -43,6 +43,7 @@ REASONS: dict[str, Reason] = {
     "rate": Reason(429, "too many reports a second for this collection; send again later", True),
     "overload": Reason(429, "the collector has too much to do; send again later", True),
     "storage": Reason(503, "the store cannot take the reports now; send again later", True, 5),
+    "key_missing": Reason(503, "the key of the epoch's ids is missing; send again later", True, 60),
     "unhealthy": Reason(503, "the collector has stopped taking reports; send again later", True, 30),
     "origin": Reason(403, "pages of this origin may not use this collection"),
     "host": Reason(403, "without tokens the collector answers its own machine only"),

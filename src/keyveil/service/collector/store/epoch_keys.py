@@ -51,6 +51,13 @@ class KeyFolder:
             return None
         return key if name_of(key) == name else None
 
+    def names(self) -> set[str]:
+        """The names of all keys in the folder; empty if the folder is missing."""
+        with suppress(OSError):
+            names = {path.stem for path in self.folder.iterdir() if path.suffix == ".key"}
+            return {name for name in names if is_hex(name, 32)}
+        return set()
+
     def destroy(self, name: str) -> bool:
         """Overwrite a key and delete its file; False if there is none."""
         try:

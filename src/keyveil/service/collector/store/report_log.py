@@ -73,7 +73,9 @@ class LogStore(ControlStore):
         self._new_keys: dict[tuple[int, int], tuple[str, bytes]] = {}
         """Keys that are on disk but perhaps not yet in the database."""
         self.missing_keys: set[tuple[int, int]] = set()
-        """Rounds and epochs whose reports are refused because their key is missing."""
+        """Rounds and open epochs whose key is missing. Their reports are refused."""
+        self._open_keys = 0
+        """Number of open epochs whose key the database names, as of the last look."""
 
     # -- reports in --------------------------------------------------------------------------------
 
@@ -135,7 +137,7 @@ class LogStore(ControlStore):
         try:
             images = None if gone else self._stored(session, group.round, group.epoch, make)
         except KeyMissing:
-            _refuse(group, set(), "storage")
+            _refuse(group, set(), "key_missing")
             return
         ids = images.of(ids) if images is not None else ids
         if refusal is not None:
@@ -192,6 +194,28 @@ class LogStore(ControlStore):
             self.missing_keys.add(at)
             raise KeyMissing
         return Images(other)
+
+    def named_keys(self, session: Session) -> dict[tuple[int, int], str]:
+        """The names of the keys that the database knows, by round and epoch."""
+        rows = session.rows("select round, epoch, name from id_keys")
+        return {(round_id, epoch): str(name) for round_id, epoch, name in rows}
+
+    def look_for_keys(self, named: Mapping[tuple[int, int], str]) -> set[tuple[int, int]]:
+        """Compare named keys with the folder; rounds and open epochs newly found without their key."""
+        present, before = self.keys.names(), self.missing_keys
+        open_keys = {at: name for at, name in named.items() if not self.control.over(at)}
+        self.missing_keys = {
+            at
+            for at, name in open_keys.items()
+            if name not in present or (at not in self._images and self.keys.read(name) is None)
+        }
+        self._open_keys = len(open_keys)
+        return self.missing_keys - before
+
+    @property
+    def all_keys_missing(self) -> bool:
+        """Whether no open epoch has its key, as if the folder were another one."""
+        return len(self.missing_keys) >= max(1, self._open_keys)
 
     @property
     def keys(self) -> KeyFolder:
