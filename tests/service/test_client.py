@@ -563,6 +563,11 @@ def test_a_collection_that_takes_nothing_now_costs_nothing(phone):
         phone.desk.post("/v1/collections/menu/state", json={"state": state})
         with pytest.raises(ClientError, match=words):
             phone.start().answer("menu", RECORD)
+    phone.desk.create("small", plan_of("grr"), people=1)
+    for _ in range(2):
+        phone.desk.send(fresh(1, plan_of("grr")), "small", plan=plan_of("grr").hash)
+    with pytest.raises(ClientError, match="accepts no answers now"):
+        phone.start().answer("small", RECORD)
     phone.desk.create("guarded", plan_of("kvoh"), token=True)
     with pytest.raises(ClientError, match="token"):
         phone.start().answer("guarded", RECORD)

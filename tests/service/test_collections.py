@@ -363,3 +363,22 @@ def test_a_plan_that_is_no_text_at_all_is_refused(file_desk):
     schema = {**PLAN.document()["schema"], "keys": ["\ud800", "a", "b"]}
     with pytest.raises(Problem):
         admin.checked_plan(json.dumps({**PLAN.document(), "schema": schema}))
+
+
+def test_a_full_collection_says_so_before_anyone_spends(desk):
+    desk.create(people=3)
+    desk.send(fresh(2))
+    assert reason(desk.ask("PATCH", "/v1/collections/menu", json={"people": 1})) == (409, "state")
+    assert desk.get("/v1/collections/menu").json()["state"] == "open"
+    desk.send(fresh(1))
+    desk.clock.advance(3)
+    desk.service.writer.tick()
+    assert desk.get("/v1/collections/menu").json()["state"] == "full"
+    assert desk.status()["state"] == "full"
+    assert desk.get("/v1/overview").json()["collections"][0]["state"] == "full"
+    raised = desk.ask("PATCH", "/v1/collections/menu", json={"people": 4}).json()
+    assert raised["state"] == "open"
+    assert desk.send(fresh(2)).json()["accepted"] == 1
+    assert desk.get("/v1/collections/menu").json()["state"] == "full", "known with the first refusal"
+    lowered = desk.ask("PATCH", "/v1/collections/menu", json={"people": 3})
+    assert "people=3 is below the 4 reports" in lowered.json()["detail"]

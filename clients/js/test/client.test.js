@@ -103,6 +103,7 @@ test("a hostile collector is refused before the record is read, and nothing is s
     "a plan of more than 16 MiB": { text: `${text}${" ".repeat(2 ** 24)}` },
     "an answer that never ends": { about: { padding: "x".repeat(2 ** 19) } },
     "a collection that is closed": { about: { state: "closed" } },
+    "a collection that is full": { about: { state: "full" } },
     "a token that the device lacks": { about: { token: true } },
     "epochs that tell devices apart": {
       about: { epoch: { seconds: 86_399, now: Math.floor(NOW / 86_399) } },

@@ -100,9 +100,9 @@ def collection_list(store: Store, machine: bool) -> None:
     rows = []
     with store.reading() as session:
         for collection in store.control.collections.values():
-            latest, state = collection.round, collection.state_at(time.time())
-            sql = "select coalesce(sum(reports), 0) from heads where round = ?"
-            reports = int(session.rows(sql, (latest.id,))[0][0])
+            latest = collection.round
+            reports = store.reports(session, latest)
+            state = collection.state_at(time.time(), collection.is_full(reports))
             plan = latest.plan if machine else latest.plan[:12]
             rows.append((collection.name, state, latest.number, reports, plan))
     print_rows(["name", "state", "round", "reports", "plan"], rows, machine)

@@ -98,9 +98,17 @@ def set_terms(store: Store, name: str, given: Mapping[str, Any]) -> Collection:
 
     def work(session: Session, control: Control) -> None:
         collection = control.named(name)
-        terms = json.dumps(collection.terms.changed(given).document())
-        session.run("update collections set terms = ? where id = ?", (terms, collection.id))
+        terms = collection.terms.changed(given)
         store.return_shares(session, collection)
+        reports = store.reports(session, collection.round)
+        if "people" in given and terms.people is not None and reports > terms.people:
+            raise Problem(
+                "state",
+                f"people={terms.people} is below the {reports} reports that the round has: give a "
+                "larger number, or pause or close the collection to take no more",
+            )
+        document = json.dumps(terms.document())
+        session.run("update collections set terms = ? where id = ?", (document, collection.id))
 
     store.change(work, name)
     return store.control.named(name)

@@ -165,7 +165,8 @@ class Service:
         rate, most = collection.terms.rate, self.settings.reports
         most = most if rate is None else min(most, most_at(rate))
         limits = {"reports": most, "bytes": self.settings.body_bytes}
-        return {**facts_of(collection, self.clock.now()), "limits": limits}
+        full = self.store.is_full(collection.round)
+        return {**facts_of(collection, self.clock.now(), full), "limits": limits}
 
     def overview(self) -> list[dict[str, Any]]:
         """All collections at a glance. It reads the store."""
@@ -264,12 +265,12 @@ class Service:
         }
 
 
-def facts_of(collection: Collection, now: float) -> dict[str, Any]:
-    """A collection as anyone may see it."""
+def facts_of(collection: Collection, now: float, full: bool) -> dict[str, Any]:
+    """A collection as anyone may see it, and whether its current round is ``full``."""
     terms = collection.terms
     return {
         "name": collection.name,
-        "state": collection.state_at(now),
+        "state": collection.state_at(now, full),
         "round": collection.round.number,
         "plan": collection.round.plan,
         "epoch": {
@@ -291,7 +292,7 @@ def _glance(
     """A collection in a line: how it stands and what its plan promises."""
     return {
         "name": collection.name,
-        "state": collection.state_at(now),
+        "state": collection.state_at(now, collection.is_full(reports)),
         "round": collection.round.number,
         "reports": reports,
         "people": collection.terms.people,
@@ -313,7 +314,7 @@ def status_of(store: Store, collection: Collection, now: float) -> dict[str, Any
             (collection.id,),
         )
     return {
-        **facts_of(collection, now),
+        **facts_of(collection, now, collection.is_full(rounds[-1]["reports"])),
         "terms": collection.terms.document(),
         "made": collection.made,
         "closed_before": collection.closed_before,

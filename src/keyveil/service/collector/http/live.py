@@ -83,7 +83,7 @@ async def _events(
             yield _event("refused", problem.document())
             return
         round_ = collection.round
-        state = collection.state_at(service.clock.now())
+        state = collection.state_at(service.clock.now(), service.store.is_full(round_))
         if (round_.id, service.store.version_now(round_), state) != seen:
             version, tally = await service.answers.tally(round_)
             seen, spoke, due = (round_.id, version, state), loop.time(), estimates

@@ -130,7 +130,7 @@ async def show(service: Service, request: Request, collection: Collection) -> Re
 
 @operation(
     "PATCH", _C, "Change terms that may change", "admin", schema=schemas.Public,
-    body=(JSON, schemas.TermsIn),
+    body=(JSON, schemas.TermsIn), refusals=("state",),
 )  # fmt: skip
 async def change_terms(service: Service, request: Request, collection: Collection) -> Response:
     asked: schemas.TermsIn = await struct_of(service, request, schemas.TermsIn)

@@ -94,7 +94,7 @@ class Public(Struct):
     """What a client needs to know of a collection."""
 
     name: str
-    state: Literal["open", "paused", "closed", "not_open"]
+    state: Literal["open", "paused", "closed", "not_open", "full"]
     round: Annotated[int, Meta(ge=1)]
     plan: str
     epoch: EpochNow
@@ -248,7 +248,7 @@ class Glance(Struct):
     """One collection of the overview."""
 
     name: str
-    state: Literal["open", "paused", "closed", "not_open"]
+    state: Literal["open", "paused", "closed", "not_open", "full"]
     round: Annotated[int, Meta(ge=1)]
     reports: Whole
     """Reports of the latest round."""

@@ -159,13 +159,20 @@ class Collection:
                 return round_
         raise Problem("unknown", f"this collection has rounds 1 to {len(self.rounds)}")
 
-    def state_at(self, now: float) -> str:
-        """The state including the dates: also ``not_open`` before the collection opens."""
+    def is_full(self, reports: int) -> bool:
+        """Whether a round with this number of reports accepts no more."""
+        return self.terms.people is not None and reports >= self.terms.people
+
+    def state_at(self, now: float, full: bool = False) -> str:
+        """The state including the dates and whether the round is ``full``.
+
+        It is ``not_open`` before the collection opens.
+        """
         if self.state == "closed" or (self.terms.closes is not None and now >= self.terms.closes):
             return "closed"
         if self.terms.opens is not None and now < self.terms.opens:
             return "not_open"
-        return self.state
+        return "full" if full and self.state == "open" else self.state
 
     def refusal(self, round_: Round, epoch: int, now: float, trusted: bool = True) -> str | None:
         """Why new reports of a round and epoch are refused at a time; None if they are accepted."""

@@ -117,8 +117,8 @@ class ControlStore(ABC):
 
     def probe(self) -> None:
         """Write something, to see whether the store can be written."""
-        with self._writing():
-            pass
+        with self._writing() as session:
+            self._note_caps(session)
 
     @abstractmethod
     def _known(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
@@ -158,6 +158,7 @@ class ControlStore(ABC):
         using = session or self._session()
         self.control = Control.of(_collections(using), _tokens(using))
         self._let_go(None)
+        self._note_caps(using)
         return self.control
 
     def _reload_some(self, session: Session, numbers: Iterable[int]) -> None:
@@ -169,12 +170,16 @@ class ControlStore(ABC):
         self.control = before.changed(changed, read, _tokens(session))
         known = [*filter(None, map(before.by_id, changed)), *read.values()]
         self._let_go({round_.id for collection in known for round_ in collection.rounds})
+        self._note_caps(session)
 
     def _let_go(self, rounds: set[int] | None) -> None:  # noqa: B027
         """Called when collections were read: release what their closed epochs and deleted rounds hold.
 
         ``rounds`` are the rounds of these collections, by number; None for all.
         """
+
+    def _note_caps(self, session: Session) -> None:  # noqa: B027
+        """Called when collections were read and between reports: note which rounds are full."""
 
     def change(self, work: Callable[[Session, Control], T], name: str | None = None) -> T:
         """Change a collection in one transaction, while none of its reports is counted.

@@ -255,9 +255,10 @@ class PostgresStore(PostgresIds):
             self._careful = max(0, self._careful - 1)
 
     def probe(self) -> None:
-        with self._writing():
+        with self._writing() as session:
             if self._serving:
                 self._lease.renew(self._session())
+            self._note_caps(session)
 
     def collectors(self, session: Session) -> int:
         sql = f"select count(*) from shards where seen > {NOW} - {LEASE}"

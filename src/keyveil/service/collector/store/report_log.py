@@ -76,6 +76,8 @@ class LogStore(ControlStore):
         """Rounds and open epochs whose key is missing. Their reports are refused."""
         self._open_keys = 0
         """Number of open epochs whose key the database names, as of the last look."""
+        self._full_rounds: frozenset[int] = frozenset()
+        """Current rounds that have reached their cap, by number, as of the last look."""
 
     # -- reports in --------------------------------------------------------------------------------
 
@@ -148,6 +150,8 @@ class LogStore(ControlStore):
             chosen = self._take_new(session, group, ids)
         else:
             chosen = self._take_some(session, group, ids, room)
+            if len(chosen) == room:
+                self._full_rounds |= {group.round.id}
         if chosen:
             self._log(session, group, ids, chosen)
 
@@ -312,6 +316,19 @@ class LogStore(ControlStore):
     def _room_left(self, session: Session, round_: Round, cap: int, asked: int) -> int:
         """Number of reports that this process may count before a round reaches its cap."""
         return cap - self.reports(session, round_)
+
+    def is_full(self, round_: Round) -> bool:
+        """Whether a current round has reached its cap; other processes' reports count within seconds."""
+        return round_.id in self._full_rounds
+
+    def _note_caps(self, session: Session) -> None:
+        capped = {c.round.id: c for c in self.control.collections.values() if c.terms.people is not None}
+        full: set[int] = set()
+        if capped:
+            sql = "select round, sum(reports) from heads group by round"
+            reports = {int(number): int(sum_) for number, sum_ in session.rows(sql)}
+            full = {number for number, c in capped.items() if c.is_full(reports.get(number, 0))}
+        self._full_rounds = frozenset(full)
 
     def return_shares(self, session: Session, collection: Collection) -> None:
         """Take back what processes have reserved of a collection's cap, in a change of it."""

@@ -275,6 +275,7 @@ class SqliteStore(Store):
         """Write what the file holds already; the commit is synced like any other."""
         with self._writing() as session:
             session.run(f"pragma user_version = {len(MIGRATIONS)}")
+            self._note_caps(session)
 
     def refresh(self) -> None:
         """Read the changes made by the command line."""
