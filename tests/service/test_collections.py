@@ -169,6 +169,9 @@ def test_one_collection_that_cannot_be_sealed_holds_up_no_other(file_desk):
 def test_an_interactive_mechanism_runs_in_rounds(desk):
     plan = plan_of("privkvm", rounds=2)
     desk.create(plan=plan)
+    nothing = desk.post("/v1/collections/menu/rounds")
+    assert reason(nothing) == (409, "state")
+    assert "round 1 has no reports" in nothing.json()["detail"]
     sent = fresh(400, plan)
     assert desk.send(sent, plan=plan.hash).json()["accepted"] == 400
     tally = Tally.parse(plan, desk.get("/v1/collections/menu/tally").content)

@@ -109,7 +109,7 @@ def _(desk):
     chain = plan_of("privkvm", rounds=2)
     desk.create("rounds", chain)
     cells = list(chain.report({"Pepsi": 4}).cells)
-    assert desk.post("/v1/collections/rounds/rounds").status_code == 201
+    assert desk.post("/v1/collections/rounds/rounds?empty=true").status_code == 201
     late = [{"id": os.urandom(16).hex(), "cells": cells}]
     return [desk.send(late, name="rounds", plan=chain.hash)]
 

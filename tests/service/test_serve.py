@@ -274,7 +274,13 @@ def test_the_cli_rules_a_running_collector(address, tmp_path, plan_file):
     new = run("token", "rotate", token).strip()
     assert new != token
     assert run("token", "revoke", listed[0]["id"]) == "revoked\n"
-    run("collection", "close", "menu")
+    unsure = keyveil("collection", "delete", "menu", "--store", address, check=False)
+    assert unsure.stderr == "keyveil: menu is open: close it before you delete it\n"
+    unsure = keyveil("collection", "close", "menu", "--store", address, check=False)
+    assert (unsure.returncode, len(unsure.stderr.splitlines())) == (1, 1)
+    assert "close menu for good?" in unsure.stderr
+    assert unsure.stderr.endswith(": give --yes\n")
+    run("collection", "close", "menu", "--yes")
     assert post(process, fresh(1)).json()["reason"] == "closed_collection"
     assert "deleted" in run("collection", "delete", "menu", "--yes")
     time.sleep(1.5)
@@ -290,6 +296,7 @@ def test_commands_say_what_is_wrong_in_one_line(tmp_path, plan_file):
         (("collection", "create", "Menu", plan_file), "lower-case letters"),
         (("collection", "create", "menu", str(tmp_path / "none")), "cannot read the plan"),
         (("collection", "create", "menu", plan_file, "--opens", "soon"), "a date looks like"),
+        (("collection", "create", "menu", plan_file, "--closes", "2020-01-01"), "date has passed"),
         (("collection", "pause", "menu"), "no collection"),
         (("token", "revoke", "nothing"), "no token"),
         (("collection", "create", "terms", plan_file, "--early", "60"), ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from decimal import Decimal
 from math import isfinite
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 
 import click
 
-from ..foundation.errors import PlanError
+from ..foundation.errors import KeyveilError, PlanError
 from ..foundation.exact import decimal
 from ..people.schema import Schema
 
@@ -23,6 +24,7 @@ NO_RANGE = "no --range given: values are taken to be in [-1, 1]"
 plan_argument = click.argument("plan_path", metavar="PLAN", type=click.Path())
 tally_argument = click.argument("tally_path", metavar="TALLY", type=click.Path())
 level_option = click.option("--level", default=0.95, help="Level of the intervals.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 everyone_option = click.option(
@@ -44,6 +46,15 @@ def tell_who_takes_part(people: int, holding_nothing: int, keys: int) -> None:
     remedy = "--everyone N adds them, N is the number of all people"
     if people:
         click.echo(who_takes_part(people, holding_nothing, keys, "table", remedy), err=True)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before what cannot be undone. Without anyone to answer it needs ``--yes``."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise KeyveilError(f"{question} Nobody can answer here: give --yes")
+    click.confirm(question, abort=True)
 
 
 class Given(SimpleNamespace):

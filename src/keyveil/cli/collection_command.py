@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..foundation.errors import PlanError
-from .arguments import Given, level_option, plan_argument, read_plan
+from .arguments import Given, confirm, level_option, plan_argument, read_plan, yes_option
 from .output import as_json, counted, print_json, print_rows, print_table
 from .store_location import (
     certificates_option,
@@ -159,7 +159,19 @@ def _state_command(verb: str, state: str, words: str) -> None:
 
 _state_command("open", "open", "Take reports.")
 _state_command("pause", "paused", "Take none for now; devices send again later.")
-_state_command("close", "closed", "Take no more, for good.")
+
+
+@collection.command("close")
+@click.argument("name")
+@yes_option
+@with_store
+def collection_close(store: Store, name: str, yes: bool) -> None:
+    """Take no more, for good; the answers stay."""
+    from ..service.collector.engine import admin
+
+    if store.control.named(name).state != "closed":
+        confirm(f"close {name} for good?", yes)
+    click.echo(f"{name}: {admin.set_state(store, name, 'closed').state}")
 
 
 @collection.command("change")
@@ -197,12 +209,13 @@ def _term(text: str) -> tuple[str, Any]:
 
 @collection.command("next-round")
 @click.argument("name")
+@click.option("--empty", is_flag=True, help="Go on although the round has no reports.")
 @with_store
-def collection_next(store: Store, name: str) -> None:
+def collection_next(store: Store, name: str, empty: bool) -> None:
     """Close the round, publish what it learned as the next plan, open that."""
     from ..service.collector.engine import admin
 
-    latest = admin.next_round(store, name).round
+    latest = admin.next_round(store, name, empty).round
     click.echo(f"{name}: round {latest.number}, plan {latest.plan[:12]}")
 
 
@@ -210,16 +223,15 @@ def collection_next(store: Store, name: str) -> None:
 @click.argument("name")
 @store_option
 @segments_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def collection_delete(name: str, address: str, segments: Path | None, yes: bool) -> None:
     """Remove a closed collection and all that it collected."""
     from ..service.collector.engine import admin
     from ..service.collector.store.segments import folder_of, remove
 
     with opened(address) as store:
-        store.control.named(name)
-        if not yes:
-            click.confirm(f"remove {name} and all its reports?", abort=True)
+        admin.check_deletable(store, name)
+        confirm(f"remove {name} and all its reports?", yes)
         store.segments_folder = segments_of(address, segments)
         gone = admin.delete(store, name)
         remove(folder_of(store.segments_folder, gone))

@@ -24,6 +24,8 @@ def create(
     chosen = Terms.of(terms)
     if state not in ("open", "paused"):
         raise Problem("invalid", "a new collection is open or paused")
+    if chosen.closes is not None and chosen.closes <= now:
+        raise Problem("invalid", "the closing date has passed: give a later one")
     first_plan = checked_plan(plan)
 
     def work(session: Session, control: Control) -> int:
@@ -114,12 +116,18 @@ def set_terms(store: Store, name: str, given: Mapping[str, Any]) -> Collection:
     return store.control.named(name)
 
 
+def check_deletable(store: Store, name: str) -> Collection:
+    """A collection that is closed; only such a one can be deleted."""
+    collection = store.control.named(name)
+    if collection.state != "closed":
+        raise Problem("state", f"{name} is {collection.state}: close it before you delete it")
+    return collection
+
+
 def delete(store: Store, name: str) -> Collection:
     """Delete a closed collection with all its data."""
     store.refresh()
-    collection = store.control.named(name)
-    if collection.state != "closed":
-        raise Problem("state", "only a closed collection can be deleted: close it first")
+    collection = check_deletable(store, name)
     every = store.control.tokens.values()
     if every and all(token.collection == collection.id for token in every):
         # deleting the last token would open the collector to everyone; a token that nobody has stays
@@ -129,8 +137,11 @@ def delete(store: Store, name: str) -> Collection:
     return collection
 
 
-def next_round(store: Store, name: str) -> Collection:
+def next_round(store: Store, name: str, empty: bool = False) -> Collection:
     """Close the current round, make the next plan from its tally, and open the next round.
+
+    A round without reports is refused unless ``empty``: it cannot be taken back, and the next plan would
+    know nothing.
 
     The round is closed first, in its own transaction, so its tally is final. If the process ends in
     between, calling this again continues from there.
@@ -139,7 +150,14 @@ def next_round(store: Store, name: str) -> Collection:
     current = store.control.named(name).round
     plan = store.book(current).plan
     # fails here if there is no next plan, before anything is closed
-    _next_plan(plan, Tally(plan, store.counts_stored(current)))
+    tally = Tally(plan, store.counts_stored(current))
+    _next_plan(plan, tally)
+    if not tally.reports and not empty:
+        raise Problem(
+            "state",
+            f"round {current.number} has no reports, so its answers cannot make the next plan: wait for "
+            "reports, or go on with --empty (?empty=true over HTTP)",
+        )
 
     def close(session: Session, control: Control) -> None:
         collection = control.named(name)

@@ -76,6 +76,7 @@ _QUERY: dict[str, tuple[str, dict[str, Any]]] = {
         "the number of people around which errors are predicted",
         {"type": "number", "minimum": 1, "maximum": MOST_PEOPLE},
     ),
+    "empty": ("go on although the round has no reports", {**_TEXT, "enum": ["true", "false"]}),
     "estimates": ("also send estimates", {**_TEXT, "enum": ["true", "false"]}),
 }
 """The description and the schema of each parameter of a query."""

@@ -166,10 +166,12 @@ async def change_state(service: Service, request: Request, collection: Collectio
 
 @operation(
     "POST", _C + "/rounds", "Close the round, publish what it learned, open the next", "admin",
-    status=201, schema=schemas.Public, refusals=("finished", "closed_collection"),
+    status=201, schema=schemas.Public, query=("empty",),
+    refusals=("finished", "closed_collection", "state"),
 )  # fmt: skip
 async def next_round(service: Service, request: Request, collection: Collection) -> Response:
-    changed = await service.writer.call(lambda store: admin.next_round(store, collection.name))
+    empty = request.query_params.get("empty") == "true"
+    changed = await service.writer.call(lambda store: admin.next_round(store, collection.name, empty))
     service.log.say("round_opened", collection=changed.name, round=changed.round.number)
     return json(service.public(changed), 201)
 
