@@ -30,6 +30,7 @@ from desk import fresh
 from process import Process, keyveil
 
 from keyveil import Client, KeyveilError, Plan, Schema
+from keyveil.cli.serve_command import serve
 from keyveil.service.client.client_core import ClientError
 from keyveil.service.collector.process.supervisor import Supervisor
 from keyveil.service.collector.store import StoreUnready
@@ -99,6 +100,14 @@ def test_commands_in_units_and_containers_exist():
     assert {"serve", "migrate", "token create", "token list"} <= verbs
     for verb in verbs:
         assert keyveil(*verb.split(), "--help").stdout.startswith("Usage")
+
+
+@pytest.mark.parametrize("name", ["systemd/collector.env", "compose.yaml"])
+def test_every_setting_of_the_environment_is_one_of_serve(name):
+    known = {option.envvar for option in serve.params}
+    given = re.findall(r"^ *(KEYVEIL_\w+)[=:]", (DEPLOY / name).read_text(), re.MULTILINE)
+    assert set(given) <= known
+    assert "KEYVEIL_MAX_PER_ADDRESS" in given, "all devices come from the proxy's address"
 
 
 # -- the service manager ---------------------------------------------------------------------------
@@ -328,16 +337,48 @@ def test_every_metric_and_label_of_rules_and_dashboard_exists(file_desk, monkeyp
     assert len(named) > 20
     assert not named - set(labels)
     for query in queries:
-        used = set(re.findall(r"(\w+)=", re.sub(r'"[^"]*"', "", query)))
-        used |= set(re.findall(r"\w+", " ".join(re.findall(r"by \((.*?)\)", query))))
-        for name in re.findall(r"\b(?:keyveil|process)_[a-z_]+", query):
+        for name, used in used_labels(query):
             assert used - {"job", "instance"} <= labels[name], query
+
+
+def used_labels(query):
+    """Each metric of a query with the labels that are compared, and with those that it is summed by."""
+    metric = r"\b(?:keyveil|process)_[a-z_]+"
+    for name, inside in re.findall(rf"({metric})(?:\{{(.*?)\}})?", query):
+        yield name, set(re.findall(r"(\w+)=", re.sub(r'"[^"]*"', "", inside)))
+    for grouped in re.finditer(r"by \((.*?)\) \(", query):
+        depth, end = 1, grouped.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(query[end], 0)
+            end += 1
+        for name in re.findall(metric, query[grouped.end() : end]):
+            yield name, set(re.findall(r"\w+", grouped[1]))
 
 
 def test_the_runbook_explains_every_alert():
     page = (DEPLOY.parent / "docs/operate.md").read_text()
     rules = yaml.safe_load((DEPLOY / "prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
-    assert all(f"`{rule['alert']}`" in page for rule in rules)
+    pages = page[page.index("## What each alert means") : page.index("have the severity `page`")]
+    for rule in rules:
+        (row,) = re.findall(rf"^\| `{rule['alert']}` \|(.*)\|$", page, re.MULTILINE)
+        assert len(row.split(" | ")) == 3, "when, what it means, what to do"
+        (limit,) = re.findall(r"(?:[<>]=?|==) ([\d.e]+)(?: and .*)?$", rule["expr"]) or ["0"]
+        when = row.split(" | ")[0].replace("5 %", "0.05").replace("2 GB", "2e9")
+        assert limit in ("0", "1") or limit in when, rule["alert"]
+        assert (f"`{rule['alert']}`" in pages) == (rule["labels"]["severity"] == "page")
+        assert re.search(r"\{\{ \$(labels\.(instance|collection)|value)", rule["annotations"]["summary"])
+
+
+def test_each_panel_has_one_unit():
+    """Seconds and numbers on one axis would hide each other."""
+    board = json.loads((DEPLOY / "grafana/keyveil.json").read_text())
+    for panel in board["panels"]:
+        names = " ".join(re.findall(r"\bkeyveil_\w+|\bprocess_\w+", str(panel["targets"])))
+        units = {unit for unit in ("seconds", "bytes") if unit in names}
+        assert units <= {
+            {"s": "seconds", "bytes": "bytes"}.get(panel["fieldConfig"]["defaults"]["unit"])
+        }
+        assert "%" not in panel["title"]
 
 
 def test_requests_are_counted_by_route_and_never_by_what_was_sent(file_desk):

@@ -15,10 +15,11 @@ as_json = click.option("--json", "machine", is_flag=True, help="Print JSON.")
 
 
 def whole_number(
-    option: str, name: str, least: int, default: int, says: str, most: int | None = None
+    option: str, name: str, least: int, default: int, says: str, most: int | None = None, **more: Any
 ) -> Callable[[Any], Any]:
     """An option for a whole number within limits; ``name`` is the parameter of the command."""
-    return click.option(option, name, type=click.IntRange(least, most), default=default, help=says)
+    kind = click.IntRange(least, most)
+    return click.option(option, name, type=kind, default=default, help=says, **more)
 
 
 def print_json(document: Any) -> None:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     1,
     1024,
     "Connections at once from one address; of a proxy, all come from its own.",
+    envvar="KEYVEIL_MAX_PER_ADDRESS",
 )
 @click.option(
     "--reopen-seconds",
