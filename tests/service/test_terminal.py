@@ -145,19 +145,31 @@ def test_a_report_can_be_posted_as_it_is(desk):
 def test_a_report_that_is_none_is_refused_as_before(file_desk):
     file_desk.create()
     whole = json.loads(PLAN.report({"Pepsi": 4}).dumps())
-    wrong = [
-        {**whole, "format": "keyveil/report/2"},
-        {**whole, "plan": "x" * 64},
-        {**whole, "id": "no id"},
-        {**whole, "cells": []},
-        {**whole, "cells": [-1]},
-        {**whole, "value": 4},
-        {name: value for name, value in whole.items() if name != "cells"},
-    ]
-    for each in wrong:
-        answer = post(file_desk, json.dumps(each))
+    batch = {"plan": PLAN.hash, "epoch": 1, "reports": [{"id": "0" * 32, "cells": [0, 1]}]}
+    no_cells = {name: value for name, value in whole.items() if name != "cells"}
+    for body, said in (
+        ({**whole, "format": "keyveil/report/2"}, "'format' must be keyveil/report/1"),
+        ({**whole, "plan": "x" * 64}, "'plan' must be 64 hexadecimal digits in lower case"),
+        ({**whole, "id": "no id"}, "'id' must be 32 hexadecimal digits in lower case or null"),
+        ({**whole, "cells": []}, "'cells' must be a list of whole numbers, at least 1"),
+        ({**whole, "cells": [-1]}, "'cells' must be a list of whole numbers, at least 1"),
+        ({**whole, "Pepsi": 4}, "a member is not known; known: format, plan, cells, id"),
+        (no_cells, "'cells' is missing"),
+        ({**batch, "epoch": "now"}, "'epoch' must be a whole number from 0 to 4294967295"),
+        ({**batch, "epoch": 2**40}, "'epoch' must be a whole number from 0 to 4294967295"),
+        ({**batch, "reports": {}}, "'reports' must be a list of objects, at least 1"),
+        ({**batch, "reports": [4]}, "a report must be an object"),
+        ({**batch, "reports": [{"id": "0" * 32}]}, "'cells' of a report is missing"),
+        ({**batch, "reports": [{"id": 5, "cells": [0]}]}, "'id' of a report must be 32 hexadecimal"),
+        ({"epoch": 1, "reports": []}, "'plan' is missing"),
+        ({"Pepsi": 4}, "the body must be a JSON batch of plan, epoch and reports, or a single report"),
+        ([], "the body must be a JSON batch of plan, epoch and reports, or a single report"),
+    ):
+        answer = post(file_desk, json.dumps(body))
         assert (answer.status_code, answer.json()["reason"]) == (400, "malformed")
-        assert "or a single report" in answer.json()["detail"]
+        assert answer.json()["detail"].startswith(said), said
+        assert "Pepsi" not in answer.text
+    assert post(file_desk, '{"reports": [').json()["detail"] == "the body is not JSON"
     other = plan_of("kvoh").report({"Pepsi": 4}).dumps()
     assert post(file_desk, other).json()["reason"] == "other_plan"
     impossible = json.dumps({**whole, "cells": [0, 0]})
@@ -189,6 +201,68 @@ def test_a_plan_alone_is_answered_with_what_is_wanted(file_desk):
     other = file_desk.post("/v1/collections", json={"name": "menu"})
     assert "plan" in other.json()["detail"]
     assert "a-name" not in other.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "said"),
+    [
+        ("POST", "/menu/state", {"state": "pause"}, "'state' must be one of closed, open, paused; did you mean p"),
+        ("POST", "/menu/state", {}, "'state' is missing"),
+        ("POST", "/menu/state", [], "the body must be an object"),
+        ("PATCH", "/menu", {"poeple": 5}, "'poeple' is not known; did you mean people? known: people, "),
+        (
+            "PATCH",
+            "/menu",
+            {"people": "5"},
+            "'people' must be a whole number from 1 to 9007199254740992",
+        ),
+        ("PATCH", "/menu", {"token": 1}, "'token' must be true or false"),
+        ("PATCH", "/menu", {"origins": "a"}, "'origins' must be a list of texts"),
+        (
+            "POST",
+            "",
+            {"name": "Menu!", "plan": {}},
+            "'name' must be a name of 1 to 64 lower-case letters",
+        ),
+        (
+            "POST",
+            "",
+            {"name": "a", "plan": {}, "terms": {"kep": 1}},
+            "'kep' of 'terms' is not known; did",
+        ),
+        ("POST", "", {"name": "a", "plan": 4}, "'plan' must be an object"),
+    ],
+)
+def test_an_admin_s_body_is_refused_in_our_own_words(file_desk, method, path, body, said):
+    file_desk.create()
+    answer = file_desk.ask(method, f"/v1/collections{path}", json=body)
+    assert (answer.status_code, answer.json()["reason"]) == (400, "malformed")
+    assert answer.json()["detail"].startswith(said), answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("estimates?levle=0.9", "unknown parameter 'levle'; did you mean level? known: round, "),
+        ("estimates?confidence=5", "unknown parameter 'confidence'; known: round, estimator, level"),
+        ("status?round=1", "unknown parameter 'round'; this route has none"),
+        ("live?estimates=yes", "'estimates' must be true or false"),
+    ],
+)
+def test_a_misspelt_parameter_is_refused(file_desk, path, said):
+    file_desk.create()
+    answer = file_desk.get(f"/v1/collections/menu/{path}")
+    assert (answer.status_code, answer.json()["reason"]) == (400, "invalid")
+    assert answer.json()["detail"].startswith(said)
+
+
+def test_an_epoch_of_another_length_is_answered_with_the_current_one(file_desk):
+    file_desk.create()
+    answer = file_desk.send(fresh(1), epoch=24 * file_desk.epoch())
+    assert (answer.status_code, answer.json()["reason"]) == (425, "early_epoch")
+    assert (
+        f"the current one is {file_desk.epoch()}, and each has 86400 seconds" in answer.json()["detail"]
+    )
 
 
 def test_a_second_collection_of_one_plan_warns(desk, tmp_path):

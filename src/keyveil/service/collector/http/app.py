@@ -27,9 +27,11 @@ from ..process.settings import Settings
 from ..store import Store
 from ..store.collection import Collection
 from .access import require
+from .client_files import JAVASCRIPT
 from .dashboard_route import dashboard_routes
 from .openapi import document, page
 from .reports_route import ReportsRoute
+from .request_fields import check_parameters
 from .routes import OPERATIONS, Operation
 from .server import ServeError, run
 from .web import Host, Run, guarded, json, site, with_cors
@@ -88,6 +90,8 @@ def _endpoint(service: Service, operations: list[Operation]) -> Run:
             require(service, request.scope["headers"], operation.role, collection)
         if "name" in request.path_params and collection is None:
             raise Problem("unknown", "there is no collection of this name")
+        if operation.kind != JAVASCRIPT:  # a page may add a version to a module's name
+            check_parameters(request, operation.query)
         return await operation.handler(service, request, collection if collection is not None else _NONE)
 
     return guarded(service, answer)

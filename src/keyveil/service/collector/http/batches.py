@@ -17,6 +17,7 @@ from ....foundation.coins import fresh_bytes
 from ....plan.packing import Packing
 from ..process.problems import Problem
 from ..store.collection import MOST_EPOCH
+from .body_faults import fault_in
 
 JSON = "application/json"
 BINARY = "application/vnd.keyveil.batch"
@@ -122,10 +123,18 @@ def _decode_single(body: bytes) -> Batch:
         read = _single_decoder.decode(body)
     except (ValueError, RecursionError):
         # msgspec's errors are ValueErrors; their text may quote, so it is not passed on
-        wanted = "the body must be a JSON batch of plan, epoch and reports, or a single report"
-        raise Problem("malformed", wanted) from None
+        raise Problem("malformed", _fault_in(body)) from None
     name = fresh_bytes(16) if read.id is None else bytes.fromhex(read.id)
     return Batch(read.plan, NOW, 1, name, [read.cells], named=read.id is not None)
+
+
+def _fault_in(body: bytes) -> str:
+    """What is wrong with a body that is neither a batch nor a report alone."""
+    if b'"reports"' in body or b'"epoch"' in body:
+        return fault_in(body, WireBatch) or "the body cannot be read"
+    if b'"cells"' in body or b'"format"' in body:
+        return fault_in(body, SingleReport) or "the body cannot be read"
+    return "the body must be a JSON batch of plan, epoch and reports, or a single report"
 
 
 def decode_binary(body: bytes, most: int) -> Batch:

@@ -91,6 +91,12 @@ class ReportsRoute(Upload[Collection]):
         finally:
             bucket.give_back(unused)
 
+    def _early(self, collection: Collection, epoch: int) -> str:
+        terms = collection.terms
+        now = terms.epoch_at(self.service.clock.now())
+        length = f"each has {terms.epoch} seconds"
+        return f"epoch {epoch} has not begun: the current one is {now}, and {length}"
+
     def _partly(self, collection: Collection, batch: batches.Batch, reasons: dict[int, str]) -> Response:
         """The answer if reports failed: it names their ids.
 
@@ -109,7 +115,8 @@ class ReportsRoute(Upload[Collection]):
         accepted = batch.count - len(reasons)
         if accepted == 0 and len(refused) == 1:
             (reason,) = refused
-            raise Problem(reason, failed=failed, number=batch.count)
+            detail = self._early(collection, batch.epoch) if reason == "early_epoch" else ""
+            raise Problem(reason, detail, failed=failed, number=batch.count)
         for reason, number in refused.items():
             service.metrics.refuse(collection.name, reason, number)
             service.writer.refused(collection.id, reason, number)

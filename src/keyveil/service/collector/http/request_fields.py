@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
+from ....foundation.errors import choices
 from ..engine.service import Service
 from ..process.problems import Problem
 from ..store.collection import Collection, Round
 from . import schemas
 from .batches import JSON
+from .body_faults import fault_in
 
 ADMIN_BODY = 64 << 20
 
@@ -42,11 +44,10 @@ async def struct_of(service: Service, request: Request, kind: type[Any]) -> Any:
     body = await body_of(service, request, (JSON,))
     try:
         return msgspec.json.decode(body, type=kind)
-    except (ValueError, RecursionError) as error:
-        text = str(error) if isinstance(error, msgspec.ValidationError) else "the body is not JSON"
+    except (ValueError, RecursionError):
         if kind is schemas.NewCollection and _is_plan(body):
-            text = BARE_PLAN
-        raise Problem("malformed", text[:200]) from None
+            raise Problem("malformed", BARE_PLAN) from None
+        raise Problem("malformed", fault_in(body, kind, quoting=True)) from None
 
 
 BARE_PLAN = (
@@ -66,6 +67,22 @@ def _is_plan(body: bytes) -> bool:
         return msgspec.json.decode(body, type=_Format).format.startswith("keyveil/plan/")
     except (ValueError, RecursionError):
         return False
+
+
+def check_parameters(request: Request, known: tuple[str, ...]) -> None:
+    """Refuse a query string with a parameter that the route does not have."""
+    for name in request.query_params:
+        if name not in known:
+            hint = choices(name, known) if known else "this route has none"
+            raise Problem("invalid", f"unknown parameter {name[:40]!r}; {hint}")
+
+
+def flag_of(request: Request, name: str) -> bool:
+    """Whether the query string says that something is true; false if it says nothing."""
+    text = request.query_params.get(name, "false")
+    if text not in ("true", "false"):
+        raise Problem("invalid", f"'{name}' must be true or false")
+    return text == "true"
 
 
 def number_of(request: Request, name: str, default: float) -> float:

@@ -24,7 +24,7 @@ from . import schemas
 from .access import require
 from .batches import JSON
 from .live import stream
-from .request_fields import body_of, number_of, round_of, struct_of
+from .request_fields import body_of, flag_of, number_of, round_of, struct_of
 from .web import json
 
 TALLY = "application/vnd.keyveil.tally"
@@ -170,7 +170,7 @@ async def change_state(service: Service, request: Request, collection: Collectio
     refusals=("finished", "closed_collection", "state"),
 )  # fmt: skip
 async def next_round(service: Service, request: Request, collection: Collection) -> Response:
-    empty = request.query_params.get("empty") == "true"
+    empty = flag_of(request, "empty")
     changed = await service.writer.call(lambda store: admin.next_round(store, collection.name, empty))
     service.log.say("round_opened", collection=changed.name, round=changed.round.number)
     return json(service.public(changed), 201)
@@ -288,9 +288,9 @@ async def bring_in(service: Service, request: Request, collection: Collection) -
     kind="text/event-stream", query=("estimates",), refusals=("busy",),
 )  # fmt: skip
 async def live(service: Service, request: Request, collection: Collection) -> Response:
+    estimates = flag_of(request, "estimates")
     if request.method == "HEAD":
         return Response(media_type="text/event-stream")
-    estimates = request.query_params.get("estimates") == "true"
     return stream(service, collection.name, request.scope["headers"], estimates)
 
 
