@@ -295,3 +295,28 @@ def test_an_unforeseen_error_says_nothing(file_desk, monkeypatch):
     assert "secret" not in answer.text
     assert "secret" not in file_desk.log.getvalue()
     assert "RuntimeError" in file_desk.log.getvalue()
+
+
+def test_who_may_list_collections_is_told_the_nearest_name_and_nobody_else(guarded):
+    guarded.store.refresh()
+    tokens = {
+        "all": admin.add_token(guarded.store, "analyst"),
+        "one": admin.add_token(guarded.store, "analyst", "menu"),
+    }
+    said = {}
+    for who, token in tokens.items():
+        headers = {"authorization": f"Bearer {token}"}
+        answer = guarded.get("/v1/collections/menuu/status", headers=headers)
+        said[who] = (answer.status_code, answer.json()["detail"])
+    assert said["all"] == (404, "there is no collection 'menuu'; did you mean menu?")
+    assert said["one"][0] == 403
+    assert "it takes one with the role analyst" in said["one"][1]
+    assert "menu?" not in said["one"][1]
+    public = guarded.get("/v1/collections/menuu")
+    assert public.json()["detail"] == "there is no collection of this name"
+    assert (
+        "?q="
+        in guarded.get(
+            "/v1/collections/menu/queries", headers={"authorization": f"Bearer {tokens['all']}"}
+        ).json()["detail"]
+    )

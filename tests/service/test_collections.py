@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 
 import pytest
@@ -336,7 +337,7 @@ def test_a_safe_change_is_called_safe():
 
 
 def test_terms_say_what_is_wrong():
-    with pytest.raises(Problem, match="unknown terms; known: closes, early"):
+    with pytest.raises(Problem, match="'colour' is not a term; known: people, opens"):
         Terms.of({"colour": 1})
     with pytest.raises(Problem, match="must close after it opens"):
         Terms.of({"opens": 5, "closes": 4})
@@ -385,3 +386,12 @@ def test_a_full_collection_says_so_before_anyone_spends(desk):
     assert desk.get("/v1/collections/menu").json()["state"] == "full", "known with the first refusal"
     lowered = desk.ask("PATCH", "/v1/collections/menu", json={"people": 3})
     assert "people=3 is below the 4 reports" in lowered.json()["detail"]
+
+
+def test_a_comparison_is_printed_for_people(desk, tmp_path):
+    desk.create("old")
+    desk.create("new", plan_of("pckv_ue", epsilon=2))
+    done = keyveil("collection", "compare", "old", "new", "--store", desk.address)
+    assert re.search(r"^parameters +none +length \d", done.stdout, re.MULTILINE)
+    assert re.search(r"^proven epsilon +1\.000 +2\.000", done.stdout, re.MULTILINE)
+    assert done.stdout.endswith("a person who answers both tells epsilon 3.000 in all\n")

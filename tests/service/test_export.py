@@ -55,9 +55,12 @@ def test_an_engine_counts_what_the_collector_sends(mechanism, file_desk, tmp_pat
 
 def test_the_command_says_what_was_sent(file_desk, tmp_path):
     file_desk.create("menu")
-    seal(file_desk, 7)
     words = ("collection", "export", "menu", str(tmp_path / "lake"), "--store", file_desk.address)
     words += ("--segments", str(tmp_path / "segments"))
+    assert keyveil(*words).stdout == "menu: nothing is sealed yet: it has no reports\n"
+    file_desk.send(fresh(1))
+    assert "1 epoch is open; an epoch is sealed about 25 h after its end" in keyveil(*words).stdout
+    seal(file_desk, 6)
     assert "1 new epoch with 7 reports, 0 there before" in keyveil(*words).stdout
     assert json.loads(keyveil(*words, "--json").stdout)["before"] == 1
     PLAN.save(tmp_path / "plan.json")

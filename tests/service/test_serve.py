@@ -257,12 +257,14 @@ def test_the_cli_rules_a_running_collector(address, tmp_path, plan_file):
     assert post(process, fresh(1)).status_code == 200
     changed = run("collection", "change", "menu", "people=none", "closes=2100-01-31", "token=true",
                   "origins=https://b.org,https://c.org", "rate=50", "keep=9")  # fmt: skip
-    assert changed.startswith("menu: people None, closes 4105036800, token True, origins ")
+    assert changed.startswith("menu: people no limit, closes 2100-01-31 00:00 UTC, token true, ")
     deadline = time.monotonic() + 10
     while post(process, fresh(1)).json().get("reason") != "token":
         assert time.monotonic() < deadline, "within a tick or two"
         time.sleep(0.1)
-    assert "token False" in run("collection", "change", "menu", "token=false", "rate=none")
+    assert "token false, rate no limit" in run(
+        "collection", "change", "menu", "token=false", "rate=none"
+    )
     token = run("token", "create", "--role", "analyst").strip()
     deadline = time.monotonic() + 10
     while process.client.get("/v1/collections").status_code != 401:
@@ -303,7 +305,11 @@ def test_commands_say_what_is_wrong_in_one_line(tmp_path, plan_file):
         (("collection", "change", "terms", "people"), "a term looks like"),
         (("collection", "change", "terms", "people=many"), "'people' must be a whole number"),
         (("collection", "change", "terms", "epoch=5"), "cannot change"),
-        (("collection", "change", "terms", "plan=x"), "unknown terms"),
+        (("collection", "change", "terms", "poeple=5"), "'poeple' is not a term; did you mean people?"),
+        (("collection", "create", "ten", plan_file, "--epoch", "10"), "epoch of at least 1429 seconds"),
+        (("collection", "create", "ten", plan_file, "--origin", "b.org"), "--origin b.org: an origin"),
+        (("collection", "reopen", "terms", "yesterday"), "a number, not 'yesterday'"),
+        (("collection", "export", "terms", plan_file), "plan.json is a file: name a folder"),
         (("collection", "change", "terms", "origins=b.org"), "a list of origins"),
         (("serve", "--host", "0.0.0.0", "--port", "0"), f"--role admin --store {path}'"),
         (("serve", "--store", "mysql://x/y"), "postgresql://..., not mysql://..."),

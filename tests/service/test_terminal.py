@@ -79,7 +79,7 @@ def test_answers_over_http_are_those_of_the_store(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nothing",), "no collection of this name"),
+        (("menuu",), "there is no collection 'menuu'; did you mean menu?"),
         (("menu", "mean(Pespi)"), "Pepsi"),
         (("menu", "mean(Pepsi", "--json"), ""),
         (("menu", "--estimator", "oracle"), "oracle"),
@@ -206,7 +206,12 @@ def test_a_plan_alone_is_answered_with_what_is_wanted(file_desk):
 @pytest.mark.parametrize(
     ("method", "path", "body", "said"),
     [
-        ("POST", "/menu/state", {"state": "pause"}, "'state' must be one of closed, open, paused; did you mean p"),
+        (
+            "POST",
+            "/menu/state",
+            {"state": "pause"},
+            "'state' must be one of closed, open, paused; did you",
+        ),
         ("POST", "/menu/state", {}, "'state' is missing"),
         ("POST", "/menu/state", [], "the body must be an object"),
         ("PATCH", "/menu", {"poeple": 5}, "'poeple' is not known; did you mean people? known: people, "),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..foundation.errors import PlanError
+from ..foundation.exact import rounded_up
 from .arguments import Given, confirm, level_option, plan_argument, read_plan, yes_option
-from .output import as_json, counted, print_json, print_rows, print_table
+from .output import as_json, counted, duration, print_json, print_rows, print_table
 from .store_location import (
     certificates_option,
     opened,
@@ -69,11 +71,17 @@ def collection_create(name: str, plan_path: str, address: str, **given: Any) -> 
     from ..service.client.client_core import EPOCHS
     from ..service.collector.engine import admin
     from ..service.collector.engine.plan_difference import compare_plans
+    from ..service.collector.store.collection import is_origin
 
     document = read_plan(plan_path)
     state = "paused" if given.pop("paused") else "open"
     given["opens"], given["closes"] = _date(given["opens"]), _date(given["closes"])
     given["origins"] = list(given["origins"])
+    for origin in given["origins"]:
+        if not is_origin(origin):
+            raise PlanError(
+                f"--origin {origin}: an origin looks like https://survey.example, or * for all"
+            )
     terms = {key: value for key, value in given.items() if value is not None}
     with opened(address, make=True) as store:
         collection = admin.create(store, name, document, terms, _now(store), state)
@@ -129,16 +137,22 @@ def _now(store: Store) -> float:
 
 @collection.command("reopen")
 @click.argument("name")
-@click.argument("epoch", type=click.IntRange(0))
+@click.argument("number", metavar="EPOCH")
 @store_option
 @segments_option
-def collection_reopen(name: str, epoch: int, address: str, segments: Path | None) -> None:
+def collection_reopen(name: str, number: str, address: str, segments: Path | None) -> None:
     """Take reports of an EPOCH that was closed in error, and of those after it.
 
     This works until its ids are gone: an hour, unless 'serve --reopen-seconds' says otherwise.
     """
     from ..service.collector.engine import admin
 
+    if not (number.isascii() and number.isdigit() and len(number) <= 10):
+        raise PlanError(
+            f"an epoch is a number, not {number!r}: the log line 'epoch_closed' and "
+            f"'keyveil collection show {name}' have it"
+        )
+    epoch = int(number)
     with opened(address) as store:
         store.segments_folder = segments_of(address, segments)
         admin.reopen(store, name, epoch, _now(store))
@@ -188,7 +202,18 @@ def collection_change(store: Store, name: str, given: tuple[str, ...]) -> None:
 
     terms = dict(_term(text) for text in given)
     document = admin.set_terms(store, name, terms).terms.document()
-    click.echo(f"{name}: " + ", ".join(f"{term} {document[term]}" for term in terms))
+    click.echo(f"{name}: " + ", ".join(f"{term} {_said(term, document[term])}" for term in terms))
+
+
+def _said(term: str, value: Any) -> str:
+    """The value of a term in words."""
+    if value is None:
+        return {"opens": "at once", "closes": "never", "keep": "for ever"}.get(term, "no limit")
+    if term in ("opens", "closes"):
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    return str(value).lower()
 
 
 def _term(text: str) -> tuple[str, Any]:
@@ -252,11 +277,20 @@ def collection_export(
     Epochs that are there are not sent again, so the command may run every hour. Each round has a folder.
     """
     from ..service.collector.operations.export import export
+    from ..service.collector.process.settings import Settings
 
     with opened(address) as store:
         sent = export(store, segments_of(address, segments), name, target)
+        terms = store.control.named(name).terms
     if machine:
         print_json(asdict(sent))
+    elif not sent.epochs + sent.before + sent.expired:
+        why = "it has no reports"
+        if sent.waiting:
+            after = duration(terms.grace + Settings.reopen_seconds)
+            open_ = "1 epoch is" if sent.waiting == 1 else f"{sent.waiting} epochs are"
+            why = f"{open_} open; an epoch is sealed about {after} after its end"
+        click.echo(f"{name}: nothing is sealed yet: {why}")
     else:
         click.echo(
             f"{target}: {counted(sent.epochs, 'new epoch')} with {counted(sent.reports, 'report')}, "
@@ -327,8 +361,18 @@ def _first_plan(store: Store, name: str) -> Plan:
 
 
 def _print_comparison(comparison: dict[str, Any]) -> None:
-    rows = [[d["what"], str(d["old"]), str(d["new"]), d["unsafe"]] for d in comparison["differences"]]
+    rows = [
+        [d["what"], _compared(d["what"], d["old"]), _compared(d["what"], d["new"]), d["unsafe"]]
+        for d in comparison["differences"]
+    ]
     if rows:
         print_table(["difference", "old", "new", "unsafe because"], rows)
     who = "whichever a person answers, it" if comparison["same_plan"] else "a person who answers both"
-    click.echo(f"{who} tells epsilon {comparison['epsilon_of_both']} in all")
+    click.echo(f"{who} tells epsilon {rounded_up(Decimal(comparison['epsilon_of_both']))} in all")
+
+
+def _compared(what: str, value: Any) -> str:
+    """One side of a difference for people."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {value[name]}" for name in sorted(value)) or "none"
+    return rounded_up(Decimal(value)) if what.endswith("epsilon") else str(value)

@@ -276,7 +276,9 @@ def _held(ends: tuple[float, float] | None, low: float, high: float) -> tuple[fl
 
 def parsed_queries(texts: Sequence[str]) -> list[Query]:
     """The queries of one request; too many are refused."""
-    if not 1 <= len(texts) <= MOST_QUERIES:
+    if not texts:
+        raise Problem("invalid", "the query is missing: send ?q=mean(KEY), with a key of the plan")
+    if len(texts) > MOST_QUERIES:
         raise Problem("invalid", f"send 1 to {MOST_QUERIES} queries at once")
     return [Query.parse(text) for text in texts]
 

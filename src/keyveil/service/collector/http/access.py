@@ -56,7 +56,9 @@ def _require_token(
     if token is None:
         raise Problem("token", "this token is unknown or was revoked")
     if not token.allows(role, None if collection is None else collection.id):
-        raise Problem("forbidden")
+        # the same words whether there is such a collection or not
+        allowed = f"it takes one with the role {role}, for all collections or for this one"
+        raise Problem("forbidden", f"this token does not allow that: {allowed}")
 
 
 def require_here(headers: Headers) -> None:

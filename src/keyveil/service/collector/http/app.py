@@ -22,7 +22,6 @@ from starlette.routing import Route
 from ...client.service_url import is_loopback
 from ..engine.service import Service
 from ..process.clock import Clock, FleetClock, offset_of
-from ..process.problems import Problem
 from ..process.settings import Settings
 from ..store import Store
 from ..store.collection import Collection
@@ -89,7 +88,9 @@ def _endpoint(service: Service, operations: list[Operation]) -> Run:
             # first, so that whoever may not read a collection does not learn whether it exists
             require(service, request.scope["headers"], operation.role, collection)
         if "name" in request.path_params and collection is None:
-            raise Problem("unknown", "there is no collection of this name")
+            public = operation.role is None
+            find = service.control.named_publicly if public else service.control.named
+            find(request.path_params["name"])
         if operation.kind != JAVASCRIPT:  # a page may add a version to a module's name
             check_parameters(request, operation.query)
         return await operation.handler(service, request, collection if collection is not None else _NONE)

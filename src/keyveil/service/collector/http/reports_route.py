@@ -34,7 +34,7 @@ class ReportsRoute(Upload[Collection]):
         self._recent = RecentReports()
 
     async def find(self, name: str) -> Collection:
-        return self.service.control.named(name)
+        return self.service.control.named_publicly(name)
 
     def check(self, place: Collection, headers: Pairs) -> None:
         if self.service.writer.broken:

@@ -337,7 +337,7 @@ async def segment(service: Service, request: Request, collection: Collection) ->
     schema=schemas.Comparison,
 )  # fmt: skip
 async def compare(service: Service, request: Request, collection: Collection) -> Response:
-    other = service.control.named(request.path_params["other"])
+    other = service.control.named_publicly(request.path_params["other"])
     require(service, request.scope["headers"], "analyst", other)
     plans = [
         (await asyncio.to_thread(service.store.book, compared.rounds[0])).plan

@@ -21,12 +21,14 @@ PLAN = "_plan.json"
 
 @dataclass(frozen=True)
 class Exported:
-    """How many epochs and reports were sent now, and how many epochs were there before or are gone."""
+    """How many epochs and reports were sent now; and how many epochs were not, each with its reason."""
 
     epochs: int = 0
     reports: int = 0
     before: int = 0
     expired: int = 0
+    waiting: int = 0
+    """Epochs that are not sealed yet."""
 
     def __add__(self, other: Exported) -> Exported:
         return Exported(
@@ -34,6 +36,7 @@ class Exported:
             self.reports + other.reports,
             self.before + other.before,
             self.expired + other.expired,
+            self.waiting + other.waiting,
         )
 
 
@@ -43,10 +46,15 @@ def export(store: Store, root: Path, name: str, target: Path) -> Exported:
     A round has a folder, because it has a plan of its own. Each epoch's files are compared with their
     hashes after they were copied. An engine that reads the folder meanwhile sees whole epochs alone.
     """
+    if target.exists() and not target.is_dir():
+        raise KeyveilError(f"{target} is a file: name a folder")
     with store.reading() as session:
         collection = store.reload(session).named(name)
         rounds = [(round_, store.sealed(session, round_)) for round_ in collection.rounds]
-    return sum(_sent(store, root, collection, rounds, target), Exported())
+        waiting = 0
+        for round_, epochs in rounds:
+            waiting += len(set(store.epochs(session, round_)) - {sealed.epoch for sealed in epochs})
+    return sum(_sent(store, root, collection, rounds, target), Exported(waiting=waiting))
 
 
 def _sent(

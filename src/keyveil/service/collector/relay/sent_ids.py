@@ -97,10 +97,10 @@ class SentIds:
 
     def _prepare(self, to: str) -> None:
         if int(self._writer.pragma("user_version")) not in (0, FORMAT):
-            raise KeyveilError(f"{self.path} is not a file of a relay of this version")
+            raise KeyveilError(f"--memory {self.path} is not a file of a relay of this version")
         if self._writer.pragma("user_version") == 0:
             if self._writer.execute("select 1 from sqlite_master limit 1").fetchall():
-                raise KeyveilError(f"{self.path} is not a relay's file")
+                raise KeyveilError(f"--memory {self.path} is not a relay's file: name another")
             with self._writer:
                 self._writer.execute(_TABLES)
                 sql = "insert into facts values (?, ?)"

@@ -266,7 +266,7 @@ def states(
                 except httpx.HTTPError as error:
                     fault = no_response(error)
                     why = f": it sent {fault}" if fault else ""
-                    raise KeyveilError(f"the collector cannot be reached{why}") from None
+                    raise KeyveilError(f"the collector at --to {to} cannot be reached{why}") from None
                 if response.fault:
                     raise KeyveilError(f"the collector sent {response.fault}")
                 if response.status != 200:

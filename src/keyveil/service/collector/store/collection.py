@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from ....foundation.errors import choices, nearest
 from ..process.problems import Problem
 from .tokens import Token
 
@@ -57,8 +58,7 @@ class Terms:
         """Checked terms; a problem names what is wrong."""
         unknown = set(given) - set(cls.__dataclass_fields__)
         if unknown:
-            known = ", ".join(sorted(cls.__dataclass_fields__))
-            raise Problem("invalid", f"unknown terms; known: {known}")
+            raise _unknown_term(unknown, cls.__dataclass_fields__)
         terms = cls(**{**given, "origins": _origins(given.get("origins", ()))})
         terms._check()
         return terms
@@ -76,8 +76,15 @@ class Terms:
                 raise Problem("invalid", f"'{name}' must be a whole number from {low} to {high}")
         if not isinstance(self.token, bool):
             raise Problem("invalid", "'token' must be true or false")
-        if (self.grace + self.early) // self.epoch + 2 > MOST_OPEN:
-            raise Problem("invalid", f"at most {MOST_OPEN} epochs are open at once: shorten the grace")
+        at_once = (self.grace + self.early) // self.epoch + 2
+        if at_once > MOST_OPEN:
+            least = (self.grace + self.early) // (MOST_OPEN - 1) + 1
+            raise Problem(
+                "invalid",
+                f"with epoch {self.epoch}, grace {self.grace} and early {self.early} seconds, {at_once} "
+                f"epochs are open at once, and at most {MOST_OPEN} may be: give an epoch of at least "
+                f"{least} seconds, or a shorter grace",
+            )
         if self.opens is not None and self.closes is not None and self.closes <= self.opens:
             raise Problem("invalid", "a collection must close after it opens")
         if self.replaces is not None and not is_name(self.replaces):
@@ -85,6 +92,10 @@ class Terms:
 
     def changed(self, given: Mapping[str, Any]) -> Terms:
         """The terms with some of them changed. Those in ``FIXED`` cannot change."""
+        changeable = [name for name in self.__dataclass_fields__ if name not in self.FIXED]
+        unknown = set(given) - set(self.__dataclass_fields__)
+        if unknown:
+            raise _unknown_term(unknown, changeable)
         if set(given) & set(self.FIXED):
             raise Problem("invalid", f"{', '.join(self.FIXED)} cannot change: create a new collection")
         return Terms.of({**asdict(self), **given})
@@ -235,11 +246,19 @@ class Control:
         return [self.collections[name] for name in sorted(self.collections)]
 
     def named(self, name: str) -> Collection:
-        """A collection by name."""
+        """A collection by name, for those who may list all names."""
         collection = self.collections.get(name)
         if collection is None:
-            raise Problem("unknown", "there is no collection of this name")
+            near = nearest(name[:64], self.collections)
+            hint = "" if near is None else f"; did you mean {near}?"
+            raise Problem("unknown", f"there is no collection {name[:64]!r}{hint}")
         return collection
+
+    def named_publicly(self, name: str) -> Collection:
+        """A collection by name, for anyone: the refusal tells no other name."""
+        if name not in self.collections:
+            raise Problem("unknown", "there is no collection of this name")
+        return self.collections[name]
 
     def by_id(self, number: int) -> Collection | None:
         """A collection by its number, if it still exists."""
@@ -270,21 +289,29 @@ def checked_name(value: object) -> str:
     return str(value)
 
 
+def _unknown_term(unknown: Iterable[str], known: Iterable[str]) -> Problem:
+    name = min(unknown)
+    return Problem("invalid", f"{name[:64]!r} is not a term; {choices(name[:64], known)}")
+
+
 def _origins(given: object) -> tuple[str, ...]:
     wrong = Problem("invalid", "'origins' must be a list of origins such as https://example.org, or *")
     if not isinstance(given, list | tuple) or len(given) > 100:
         raise wrong
     for origin in given:
-        if not isinstance(origin, str) or len(origin) > 300:
-            raise wrong
-        if origin == "*":
-            continue
-        try:
-            parts = urlsplit(origin)
-        except ValueError:
-            raise wrong from None
-        if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}":
-            raise wrong
-        if not parts.netloc or "@" in parts.netloc or not origin.isascii():
+        if not isinstance(origin, str) or not is_origin(origin):
             raise wrong
     return tuple(given)
+
+
+def is_origin(origin: str) -> bool:
+    """Whether a text is the origin of web pages, such as https://example.org, or ``*`` for all."""
+    if origin == "*":
+        return True
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    if parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}":
+        return False
+    return bool(parts.netloc) and "@" not in parts.netloc and origin.isascii() and len(origin) <= 300
