@@ -133,6 +133,7 @@ class RunningCollector:
 
     def __init__(self, folder: Path) -> None:
         store = str(folder / "store.sqlite")
+        keyveil("migrate", "--store", store)
         self.admin_token = keyveil("token", "create", "--role", "admin", "--store", store).stdout.strip()
         self.process = Process(store, folder)
         self.url = self.process.url

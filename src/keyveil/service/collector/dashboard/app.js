@@ -51,7 +51,7 @@ function login(words = "") {
     words ? h("p", { class: "problem", role: "alert" }, words) : null,
     h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); token.set(input.value.trim()); begin(); } },
       h("label", { class: "field" }, h("span", {}, "Token"), input), h("button", { class: "primary" }, "Log in")),
-    h("p", { class: "note" }, "An admin makes one: ", h("code", {}, "keyveil token create --role analyst --store STORE"), ", with the collector's store."))));
+    h("p", { class: "note" }, "An admin makes one: ", h("code", {}, "keyveil token create --role analyst --store STORE"), ", with the collector's store.")));
   input.focus();
 }
 

@@ -54,6 +54,15 @@ export function figure(kind, value, stderr) {
   return value.toFixed(stderr > 0 && stderr < 0.005 ? 3 : 2);
 }
 
+/** An error as a number: of a frequency in percentage points, of a mean in the values' own units. */
+export const errorOf = (part, value) => Number(((part === "frequency" ? 100 : 1) * value).toPrecision(2));
+
+/** The same in words. */
+export function errorText(part, value) {
+  if (value === null || value === undefined) return "unknown";
+  return `${errorOf(part, value)}${part === "frequency" ? " percentage points" : ""}`;
+}
+
 /** An interval in words. */
 export function interval(kind, estimate) {
   if (!estimate || estimate.interval === "none") return "";

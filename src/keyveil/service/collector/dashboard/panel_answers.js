@@ -64,6 +64,7 @@ function make(context) {
     const some = document.keys.some((row) => row.raw);
     note.textContent = `${some ? WORDS[raw ? "raw" : "shrunk"] : `These are the answers of ${document.estimator}; this plan has no others beside them.`} ${raw ? "" : sentence(document.note)}`;
     tallest = Math.min(1, Math.max(0.05, ...document.keys.map((row) => estimate(row, "frequency")?.high ?? 0)));
+    if (parts.includes("frequency")) note.textContent += ` Bars of frequencies are drawn from 0 to ${figure("frequency", tallest)}.`;
     listing.show(document.keys);
     element.dataset.version = document.version;
   }

@@ -2,13 +2,14 @@
 
 import { get } from "./api.js";
 import { errors, framed, ready } from "./charts.js";
-import { compact, h, put, whole } from "./dom.js";
+import { compact, errorOf, errorText, h, put, whole } from "./dom.js";
 
 export const error = { id: "error", title: "Error", offered: () => true, make };
 
 const EVERY = 5000;
 const TITLES = { frequency: "Error of a frequency", mean: "Error of a mean" };
-const number = (value) => (value === null || value === undefined ? "unknown" : Number(value.toPrecision(2)).toString());
+const cell = (part, value) => (value === null || value === undefined ? "unknown" : String(errorOf(part, value)));
+const title = (part) => (part === "frequency" ? "frequency (percentage points)" : part);
 
 function make(context) {
   const holder = h("div", {}, h("p", { class: "wait" }, "Computing"));
@@ -38,10 +39,10 @@ function make(context) {
 
   function drawn(document, part, width) {
     const names = { raw: "raw", shrunk: "shrunk", together: "pairs" };
-    const lines = Object.entries(names).flatMap(([step, name]) => document.curve.filter((row) => row[step]?.[part] > 0).map((row) => ({ name, people: row.people, error: row[step][part] })));
-    const dots = document.so_far ? [["raw", "raw"], ["best", "shrunk"]].map(([step, name]) => ({ name, ring: step === "raw", people: document.reports, error: document.so_far[step][part], words: `${name} answers so far: ${number(document.so_far[step][part])}` })).filter((dot) => dot.error > 0) : [];
+    const lines = Object.entries(names).flatMap(([step, name]) => document.curve.filter((row) => row[step]?.[part] > 0).map((row) => ({ name, people: row.people, error: errorOf(part, row[step][part]) })));
+    const dots = document.so_far ? [["raw", "raw"], ["best", "shrunk"]].map(([step, name]) => ({ name, ring: step === "raw", people: document.reports, error: errorOf(part, document.so_far[step][part]), words: `${name} answers so far: ${errorText(part, document.so_far[step][part])}` })).filter((dot) => dot.error > 0) : [];
     const scale = part === "mean" ? `, for values from ${document.scale.low} to ${document.scale.high}` : "";
-    const { drawing, legend } = errors({ lines, dots, reports: document.reports, label: "root mean squared error", width });
+    const { drawing, legend } = errors({ lines, dots, reports: document.reports, label: part === "frequency" ? "error, percentage points" : "error", width });
     const pairs = lines.some((line) => line.name === "pairs") ? "Pairs: the same statistic given one other key. " : "";
     return framed(drawing, { title: TITLES[part] + scale, name: `${context.name}-error-${part}`, legend, words: `${pairs}Both scales are logarithmic.` });
   }
@@ -58,12 +59,12 @@ function sentence(document, part) {
   const what = part === "frequency" ? "A frequency" : "A mean";
   if (!document.so_far) return `${what}: there are no reports yet; the forecast is below.`;
   const forecast = nearest(document.curve, Math.max(document.reports, 1)).raw?.[part];
-  return `${what} is typically off by ${number(document.so_far.best[part])} (raw: ${number(document.so_far.raw[part])}) after ${whole(document.reports)} reports; the forecast for raw answers is ${number(forecast)}.`;
+  return `${what} is typically off by ${errorText(part, document.so_far.best[part])} (raw: ${errorText(part, document.so_far.raw[part])}) after ${whole(document.reports)} reports; the forecast for raw answers is ${errorText(part, forecast)}.`;
 }
 
 function listed(document, parts) {
   const rows = document.curve.filter((_, place) => place % 2 === 0);
   return h("details", {}, h("summary", {}, "The forecast as a table"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Forecast" }, h("table", {},
-    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "People"), parts.flatMap((part) => ["raw", "shrunk", "together"].map((step) => h("th", { scope: "col", class: "number" }, `${part}, ${step === "together" ? "pairs" : step}`))))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row", class: "number" }, compact(row.people)), parts.flatMap((part) => ["raw", "shrunk", "together"].map((step) => h("td", { class: "number" }, number(row[step]?.[part])))))))))); 
+    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "People"), parts.flatMap((part) => ["raw", "shrunk", "together"].map((step) => h("th", { scope: "col", class: "number" }, `${title(part)}, ${step === "together" ? "pairs" : step}`))))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row", class: "number" }, compact(row.people)), parts.flatMap((part) => ["raw", "shrunk", "together"].map((step) => h("td", { class: "number" }, cell(part, row[step]?.[part])))))))))); 
 }

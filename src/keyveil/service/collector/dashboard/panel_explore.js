@@ -106,7 +106,7 @@ function make(context) {
       block(who, answer, short, true), all ? block("Among all people", all, null, false) : null),
       answer.shown === false ? h("p", { class: "note" }, "The tally does not show that these go together: the value is close to the one without the condition.") : null,
       answer.how === "range" ? h("p", { class: "warning" }, "The interval holds every value that agrees with the reports.", answer.guess === null ? "" : ` A guess without an error bound: ${figure(kind, answer.guess, 0.01)}.`) : null,
-      h("p", { class: "note" }, `From ${whole(reports)} reports${answer.estimator ? `, by the estimator ${answer.estimator}` : ""}.`));
+      h("p", { class: "note" }, `From ${whole(reports)} reports${answer.estimator ? ` (estimator: ${answer.estimator})` : ""}.`));
     await ready();
     const ends = kind === "mean" ? rangeOf(context.plan, places.get(target)) : kind === "lift" ? [0, Math.max(2, (answer.high ?? 2) * 1.1)] : [0, 1];
     const rows = [{ id: "given", key: given.length ? "given these" : "all people", estimate: answer, words: interval(kind, answer), mark: true }];

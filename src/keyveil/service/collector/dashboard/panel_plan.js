@@ -3,7 +3,7 @@
 import { bytes, get } from "./api.js";
 import { pictures, partsOf } from "./channel.js";
 import { beliefs, framed, ready } from "./charts.js";
-import { compact, epsilon as short, h, put, whole } from "./dom.js";
+import { compact, epsilon as short, errorOf, h, put, whole } from "./dom.js";
 import { csv, download } from "./save.js";
 
 export const plan = { id: "plan", title: "Plan", offered: () => true, make };
@@ -53,13 +53,13 @@ function make(context) {
 }
 
 function forecastTable({ curve, scale }) {
-  const columns = [["shrunk", "frequency", "Frequency"], ["shrunk", "mean", "Mean"], ["together", "frequency", "Frequency given a key"], ["together", "mean", "Mean given a key"]];
+  const columns = [["shrunk", "frequency", "Frequency, points"], ["shrunk", "mean", "Mean"], ["together", "frequency", "Frequency given a key, points"], ["together", "mean", "Mean given a key"]];
   const rows = curve.filter((row) => [1e3, 1e4, 1e5, 1e6, 1e7].includes(row.people));
   const known = columns.filter(([step, part]) => rows.some((row) => row[step]?.[part]));
   if (!known.length) return h("p", { class: "note" }, "No error is predicted for this plan.");
-  return [h("p", { class: "note" }, `The typical error of an answer, by the number of people; means for values from ${scale.low} to ${scale.high}. An error of a frequency above 0.25 means: no answer. Columns of one key are of the default answers, over all keys; columns given a key are before shrinkage, over the half of the keys that most people have.`),
+  return [h("p", { class: "note" }, `The typical error of an answer, by the number of people: of a frequency in percentage points, of a mean for values from ${scale.low} to ${scale.high}. A frequency with an error above 25 points is no answer. Columns of one key are of the default answers, over all keys; columns given a key are before shrinkage, over the half of the keys that most people have.`),
     h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Forecast" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "People"), known.map(([, , title]) => h("th", { scope: "col", class: "number" }, title)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row", class: "number" }, whole(row.people)), known.map(([step, part]) => h("td", { class: "number" }, row[step]?.[part] ? Number(row[step][part].toPrecision(2)).toString() : "")))))))];
+      h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row", class: "number" }, whole(row.people)), known.map(([step, part]) => h("td", { class: "number" }, row[step]?.[part] ? String(errorOf(part, row[step][part])) : "")))))))];
 }
 
 function views(context) {

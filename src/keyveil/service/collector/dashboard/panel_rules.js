@@ -44,7 +44,7 @@ function make(context) {
       document = await get(`${context.path}/rules`, { false_discovery: rate, given });
       put(problem);
       words.textContent = document.found
-        ? `${whole(document.found)} of ${whole(document.tested)} tested rules are above noise; the surest are listed first. On average at most ${Math.round(100 * rate)} % of such a list are false.`
+        ? `${whole(document.found)} of ${whole(document.tested)} tested rules are above noise; the surest are listed first. On average at most ${Math.round(100 * rate)} % of such a list are false. The small numbers are ${Math.round(100 * document.level)} % intervals.`
         : `None of ${whole(document.tested)} tested rules is above noise. More reports may show some.`;
       listing.show(document.rules);
       listing.hidden = !document.rules.length;
