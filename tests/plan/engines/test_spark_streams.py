@@ -112,7 +112,7 @@ def test_messages_are_counted_and_bad_ones_reported(spark, tmp_path):
 
 
 def test_a_topic_counts_each_message_once(spark, tmp_path):
-    """On a broker of Kafka's protocol: a restart reads a batch's offsets again, and goes on after them."""
+    """On a broker of Kafka's protocol: a restart reads a batch again, and goes on after it."""
     plan, broker, state = mechanism_plan("kvue"), Broker(), tmp_path / "state"
     reports = [plan.report({"Pepsi": 4}, COINS, n) for n in range(60)]
     single = [report.dumps().encode() for report in reports[:20]]

@@ -1,8 +1,8 @@
 """A topic on a broker that speaks Kafka's protocol, and a source of Spark that reads it.
 
-The broker is the one that librdkafka has for tests: it listens on loopback and keeps messages in memory.
-Spark's own Kafka package is a jar that no package index of Python has; the source here gives its columns,
-and offsets that can be read again.
+The broker is the one that librdkafka has for tests: it listens on loopback and has messages in memory.
+Spark's own Kafka package is a jar that Python's package index does not have; the source here gives its
+columns, and offsets that can be read again.
 """
 
 from __future__ import annotations
