@@ -122,7 +122,7 @@ def test_keys_are_found_wherever_they_stand_in_a_long_record(monkeypatch):
 
 def test_a_seed_of_many_cells_takes_the_plain_path_or_gives_the_same(monkeypatch):
     schema = Schema.of(12)
-    for small in (1 << 6, (1 << 6) + 2, 1 << 12):
+    for small in (1 << 6, (1 << 6) + 2, 1 << 7, (1 << 7) + 2, 1 << 12):
         for name in ("collision", "coco"):
             plan = Plan.of(schema, name, 8, cap=3, cells=small, pool=4)
             same(plan, crowd_of(schema, 300), monkeypatch)
