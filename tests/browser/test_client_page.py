@@ -15,10 +15,11 @@ from example_site import CLIENT, DEFAULT, ROOT, Site, serving
 from playwright.sync_api import Page, expect
 
 from keyveil import Plan, Schema, Tally
+from keyveil.people.example_orders import DISHES
 from keyveil.plan.report import Report
 
 DOCS = ROOT / "docs"
-FOODS = ["Hamburger", "Fries", "Pepsi", "Salad", "Ice cream"]
+FOODS = list(DISHES)
 PLAN = Plan.of(Schema.of(FOODS, 1, 5), "kvue", 1)
 
 LEDGER = """() => new Promise((resolve, reject) => {
