@@ -93,7 +93,14 @@ def test_another_collection_is_another_question(page):
     asked(page)
     expect(page.locator("keyveil-consent")).not_to_contain_text("Tea")
     can_accept(page)
-    page.evaluate("() => { notice.setAttribute('collection', 'Tea'); notice.record = { Tea: 4 } }")
+    page.evaluate(
+        """() => {
+          const buttons = [...notice.shadowRoot.querySelectorAll("button")];
+          notice.setAttribute("collection", "Tea");
+          for (const button of buttons) button.click(); // at that very moment
+          notice.record = { Tea: 4 };
+        }"""
+    )
     expect(page.locator("keyveil-consent")).to_contain_text("Tea")
     page.get_by_role("button", name="Send one message").click()
     shows(page, "Sent and counted. Thank you.")
@@ -310,6 +317,35 @@ def test_a_text_that_cannot_be_made_is_the_pages_failure(page, name, text):
     page.evaluate("() => { notice.strings = {} }")
     if name != "counted":
         can_accept(page)
+
+
+def test_names_of_keys_that_cannot_be_read_do_not_hide_what_was_sent(page):
+    asked(page)
+    page.get_by_role("button", name="Send one message").click()
+    shows(page, "Sent and counted. Thank you.")
+    page.evaluate(
+        """() => { const broken = () => { throw new Error("no name") };
+          const names = { Pepsi: { get: broken }, Fries: { get: broken } };
+          notice.labels = Object.defineProperties({}, names); }"""
+    )
+    shows(page, "Sent and counted. Thank you.")
+    expect(page.get_by_role("button")).to_have_count(0)
+    assert page.evaluate("() => events.length") == 2
+
+
+def test_the_examples_are_those_of_the_latest_record(page):
+    """A slow record does not replace the examples of one that was set after it."""
+    page.evaluate(
+        """() => { notice.record = () => new Promise((resolve) => { window.finish = resolve; });
+          Object.assign(notice, { client, collection: "Pepsi" }); }"""
+    )
+    page.wait_for_function("() => window.finish")
+    page.evaluate("() => { notice.record = { Pepsi: 4 } }")
+    can_accept(page)
+    shown = page.get_by_role("list").all_inner_texts()
+    page.evaluate("() => window.finish({ Fries: 1 })")
+    page.wait_for_timeout(50)
+    assert page.get_by_role("list").all_inner_texts() == shown
 
 
 def test_a_client_that_is_none_is_said(page):

@@ -1,4 +1,4 @@
-import type { Client, KeyveilError, Outcome, PersonRecord, Plan, RecordSource } from "./index.js";
+import type { Client, ErrorCode, Outcome, PersonRecord, Plan, RecordSource } from "./index.js";
 
 /** The texts of the notice. `docs/browser.md` lists the placeholders of each. */
 export interface Strings {
@@ -83,7 +83,7 @@ export interface KeyveilConsentEventMap {
   /** A report that waited was sent; the detail is what happened to it. */
   "keyveil-outcome": CustomEvent<Outcome>;
   "keyveil-decline": CustomEvent<null>;
-  "keyveil-error": CustomEvent<KeyveilError | Error>;
+  "keyveil-error": CustomEvent<Error & { readonly code?: ErrorCode }>;
 }
 
 declare global {

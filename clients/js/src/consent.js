@@ -263,11 +263,12 @@ class Notice {
   /** The page has set another record. */
   #change() {
     if (!this.#offer) this.#restart();
-    else if (!this.#stage) this.#toss();
+    else if (this.#isOpen) this.#toss();
   }
 
   /** Draw other examples of reports. They are shown and forgotten. */
   async #toss() {
+    if (!this.#offer) return; // the page has just asked for another question
     const { plan } = this.#offer;
     const load = this.#load;
     const toss = ++this.#tosses;
@@ -280,13 +281,15 @@ class Notice {
         fromNone: possibleReports(plan, {}, SHOWN),
       };
       this.#stage = "";
-      first ? this.#draw() : this.#attempt(() => this.#fill());
+      if (first) this.#draw();
+      else this.#attempt(() => this.#fill());
     } catch (error) {
       if (load === this.#load) this.#fail(error);
     }
   }
 
   async #accept() {
+    if (!this.#offer) return;
     const load = this.#load;
     const { client, record } = this.#facts;
     this.#decide("sending");
@@ -301,6 +304,7 @@ class Notice {
   }
 
   #decline() {
+    if (!this.#offer) return;
     this.#decide("declined");
     this.#tell("decline");
   }
@@ -405,14 +409,17 @@ class Notice {
   }
 
   /**
-   * Draw. If a text of the page fails before the person decides, the notice fails; afterwards the usual
-   * texts say what became of the decision.
+   * Draw. If a text of the page fails before the person decides, the notice fails; afterwards it is reduced
+   * to what became of the decision, in the usual words.
    */
   #attempt(draw) {
     try {
       draw();
     } catch (error) {
       if (this.#isOpen) return this.#fail(error);
+      if (this.#plain && !this.#examples) throw error;
+      this.#plain = true;
+      this.#examples = null;
       this.#draw();
       this.#warn(error);
     }

@@ -163,5 +163,7 @@ export class Client extends EventTarget {
   answer(name: string, record: RecordSource, options?: { plan?: Plan | string }): Promise<Outcome>;
   accept(offer: Offer, record: RecordSource): Promise<Outcome>;
   flush(options?: { refused?: boolean }): Promise<Outcome[]>;
+  addEventListener(type: "outcome", listener: (event: CustomEvent<Outcome>) => void): void;
+  addEventListener(...given: Parameters<EventTarget["addEventListener"]>): void;
   close(): void;
 }
