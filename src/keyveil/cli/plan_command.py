@@ -72,7 +72,7 @@ SET = (
 @click.option(
     "--held",
     help="With --people: the average number of keys that a person holds.  [default: three in ten keys; "
-    "auto, but for conditionals: anything from one key to most]",
+    "auto: anything from one key to most]",
 )
 @click.option(
     "--pilot",

@@ -15,7 +15,7 @@ from ..estimate.together.query import Query
 from ..foundation.errors import PlanError
 from ..foundation.exact import text
 from ..people.beliefs import Beliefs
-from ..people.prior import Prior
+from ..people.prior import Prior, keys_in_words
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
@@ -65,7 +65,7 @@ def what_was_made(advice: Advice, one_round: bool) -> list[str]:
             f"one plan for everyone ({advice.best.name}; --one-round makes it) may have "
             f"{advice.best.score:.2f} times",
         ]
-    elif told_nothing(advice) and advice.may_answer:
+    elif told_nothing(advice) and advice.may_answer and advice.ask != "conditional":
         why = "as --one-round says" if first is not None else "a first round would not pay"
         lines = [f"the plan is one for everyone ({why})", str(advice)]
     if advice.fact is not None and advice.may_answer:
@@ -91,7 +91,7 @@ def explain(advice: Advice, one_round: bool = False) -> None:
     over = "the best plan's, from the best to the worst belief" if knows_nothing else "the first's"
     say(f"error: squared error over {over}: {errors_compared(advice, few)}")
     scale = Scale.of(best.plan.schema)
-    held = f" if people hold {advice.prior.held:.3g} keys" if knows_nothing else ""
+    held = f" if people hold {keys_in_words(advice.prior.held)}" if knows_nothing else ""
     say(f"{sign}: how far {answer} is off before any shrinkage{held}, means {scale}")
     if scale.note:
         say(f"half ranges: {scale.note}; spread and mean of a mechanism are in half ranges, too")
