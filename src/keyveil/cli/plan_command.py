@@ -363,7 +363,7 @@ def _expectation(plan_: Plan, people: int, prior: Prior) -> Expectation:
     from .planner_output import expectation, expected
 
     try:
-        conditional = outlook(plan_, people)
+        conditional = outlook(plan_, people, prior)
     except KeyveilError:
         conditional = None  # its views contain several keys, but not to be asked together
     if conditional is not None:

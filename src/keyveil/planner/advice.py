@@ -21,16 +21,12 @@ from ..plan.plan import Plan
 from .advice_table import HEADINGS, option_cells, told_nothing
 from .first_round import FirstRound
 from .helpful_fact import HelpfulFact
-from .key_scores import people_factor
+from .key_scores import refined_factor
 from .options import ALIKE, Option
 
 if TYPE_CHECKING:
     from ..plot.style import Axes
 
-STEPS = 8
-"""The most steps of the search for the number of people that a plan needs."""
-MOST_PEOPLE = 1e15
-"""The search for a number of people ends here."""
 ALMOST_ONE = 0.995
 """A ratio below this is not written as 1.00."""
 IF_KNOWN = (
@@ -99,19 +95,9 @@ class Advice(ShownResult):
         return list(seen.values())[:most]
 
     def factor(self, option: Option) -> float:
-        """The factor of people that an option needs to answer; at most 1 if it can already.
-
-        Errors do not fall exactly as people rise, so it is found step by step.
-        """
-        people, factor = self.people, option.people_factor
-        for _ in range(STEPS):
-            if not factor > 1 or not np.isfinite(people * factor) or people * factor > MOST_PEOPLE:
-                break
-            people = ceil(people * max(factor, 1.02))
-            factor = people_factor(option.plan, people, self.ask, self._hardest(option))
-        if factor > 1:
-            return inf
-        return option.people_factor if people == self.people else people / self.people
+        """The factor of people that an option needs to answer; at most 1 if it can already."""
+        first, prior = option.people_factor, self._hardest(option)
+        return refined_factor(option.plan, self.people, self.ask, prior, first)
 
     def _hardest(self, option: Option) -> Prior:
         """The prior under which an option needs the most people."""

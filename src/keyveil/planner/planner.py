@@ -21,12 +21,12 @@ from ..foundation.search import smallest_fitting
 from ..people.beliefs import Beliefs
 from ..people.prior import Prior
 from ..people.schema import Schema
-from .advice import MOST_PEOPLE, STEPS, Advice, least_factor
+from .advice import Advice, least_factor
 from .conditional_choice import choose_conditional_plan
 from .final_choice import KnownErrors, choose_by_simulation
 from .first_round import first_round
 from .helpful_fact import held_fact, helpful_fact
-from .key_scores import people_factor
+from .key_scores import MOST_PEOPLE, STEPS, people_factor
 from .options import counted_of, options_for
 from .robust import BeliefComparison
 from .robust_conditionals import robust_conditionals
@@ -169,10 +169,10 @@ def _takes(
         options = options_for(schema, Decimal(larger), people, ask, queries, prior)
         return options[0].people_factor <= 1
 
-    return _enough(schema, epsilon, count, ask, queries, prior), _least_epsilon(epsilon, works)
+    return _enough(schema, epsilon, count, ask, queries, prior), least_epsilon(epsilon, works)
 
 
-def _least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | None:
+def least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | None:
     """The least epsilon of two digits above the promise that works; None if no usual one does."""
     below = promised
     for epsilon in EPSILONS:
