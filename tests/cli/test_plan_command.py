@@ -66,3 +66,61 @@ def test_a_named_plan_is_told_how_many_keys_people_hold(capsys, held, answers):
     document = json.loads(capsys.readouterr().out)["outlook"]
     assert document["answers"] is answers
     assert document["held"] == pytest.approx(float(held))
+
+
+# -- names, parameters and queries -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("graded:levels=5", {"levels": 5}),
+        ("pairs:grr", {"channel": "grr"}),
+        ("optimal:mean=4+spread=0.8", {"mean": 4, "spread": "0.8"}),
+        ("parts:pckv_grr:length=3/size@0.05", {"parts": "pckv_grr:length=3/size@0.05"}),
+        ("workload:queries=mean(0 | 1)", {"queries": "mean(0 | 1)"}),
+    ],
+)
+def test_parameters_stand_in_the_name_as_in_compare(capsys, name, parameters):
+    schema = Schema.of(5, 1, 5)
+    plan = Plan.of(schema, name.partition(":")[0], 2, **parameters)
+    assert Plan.of(schema, name, 2) == plan
+    said_by(capsys, *SHORT, "--mechanism", name)
+    assert Plan.load("p.json") == plan
+
+
+def test_workload_takes_its_queries_from_ask(capsys):
+    said_by(capsys, *SHORT, "--mechanism", "workload", "--ask", "mean(0 | 1); frequency(2 | !3)")
+    asked = Plan.of(Schema.of(5, 1, 5), "workload", 2, queries="mean(0 | 1); frequency(2 | !3)")
+    assert Plan.load("p.json") == asked
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("--mechanism graded:levels=5 --set levels=4", "levels is given twice: in 'graded:levels=5'"),
+        ("--mechanism grdaed:levels=5", "did you mean graded? keyveil mechanisms lists all"),
+        ("--mechanism kvu", "'kvu'; did you mean kvue? keyveil mechanisms lists all"),
+        ("--mechanism zzz", "known: rr, grr, privkv"),
+        ("--mechanism workload", "at the terminal --ask 'mean(A | B); ...'"),
+        ("--mechanism workload --ask conditional", "like --ask 'mean(A | B)'"),
+        ("--mechanism workload --ask mean(0|1) --set queries=mean(0|2)", "give the queries once"),
+        ("--mechanism workload --ask mean(0|9)", "the plan has no key '9'"),
+        ("--mechanism kvue --ask conditional", "--ask: only for --mechanism auto or workload"),
+        ("--mechanism auto --people 9 --ask conditionals", "did you mean conditional?"),
+        ("--mechanism privkvm --rounds 3", "a mechanism's parameter is --set rounds=VALUE"),
+        ("--mechanism auto --one-rounds", "did you mean --one-round?"),
+    ],
+)
+def test_a_slip_is_refused_with_what_is_right(capsys, words, hint):
+    assert run([*SHORT, *words.split(), "-o", "p.json"]) in (1, 2)
+    said = capsys.readouterr().err
+    assert hint in said
+    assert said.count("\n") == 1
+    assert ("signed_ue" in said) is (hint == "known: rr, grr, privkv"), "a near name is enough"
+
+
+def test_a_round_promises_its_part_of_the_whole(capsys):
+    said = said_by(capsys, *SHORT, "--mechanism", "privkvm", "--set", "rounds=3")
+    assert "round 1 of 3 promises epsilon 1.333 of 2 in all, proves 1.153" in said
+    assert "sized, 5 keys, promises epsilon 2, proves" in said_by(capsys, *SHORT, "--mechanism", "sized")

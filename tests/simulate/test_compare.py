@@ -139,12 +139,14 @@ def test_mechanisms_are_read_once_each_and_checked():
     assert read_mechanisms("kvue, auto,kvue") == ["kvue", "auto"]
     with pytest.raises(PlanError, match="did you mean auto"):
         read_mechanisms("kvue,atuo")
-    with pytest.raises(PlanError, match=r"did you mean kvue\? known: .*auto, all"):
+    with pytest.raises(PlanError, match=r"did you mean kvue\? keyveil mechanisms lists all"):
         read_mechanisms("kvueu")
     with pytest.raises(PlanError, match="at least one"):
         read_mechanisms(" ,")
     with pytest.raises(PlanError, match="at least one"):
         read_estimators(",")
+    with pytest.raises(PlanError, match=r"unknown mechanism 'xyz'; known: .*auto, all"):
+        read_mechanisms("xyz")
 
 
 def crowd(keys_together: int | None = None, people: int = 10) -> Any:

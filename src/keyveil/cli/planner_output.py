@@ -12,7 +12,7 @@ import click
 from ..estimate.forecast.key_forecast import forecast
 from ..estimate.shrink.shrinkage import FEWEST
 from ..estimate.together.query import Query
-from ..foundation.errors import PlanError
+from ..foundation.errors import PlanError, nearest
 from ..foundation.exact import text
 from ..people.beliefs import Beliefs
 from ..people.prior import Prior, keys_in_words
@@ -38,7 +38,9 @@ def question_of(words: str) -> str | list[str]:
     if words in ASKS:
         return words
     if "(" not in words:
-        raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries separated by semicolons")
+        near = nearest(words, ASKS)
+        hint = "" if near is None else f"; did you mean {near}?"
+        raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries separated by semicolons{hint}")
     return [str(query) for query in Query.parse_all(words)]
 
 
