@@ -78,7 +78,7 @@ def test_a_named_plan_is_told_how_many_keys_people_hold(capsys, held, answers):
         ("pairs:grr", {"channel": "grr"}),
         ("optimal:mean=4+spread=0.8", {"mean": 4, "spread": "0.8"}),
         ("parts:pckv_grr:length=3/size@0.05", {"parts": "pckv_grr:length=3/size@0.05"}),
-        ("workload:queries=mean(0 | 1)", {"queries": "mean(0 | 1)"}),
+        ("workload:queries=mean(0 | 1); mean(2 | 3)", {"queries": "mean(0 | 1); mean(2 | 3)"}),
     ],
 )
 def test_parameters_stand_in_the_name_as_in_compare(capsys, name, parameters):
@@ -102,7 +102,7 @@ def test_workload_takes_its_queries_from_ask(capsys):
         ("--mechanism grdaed:levels=5", "did you mean graded? keyveil mechanisms lists all"),
         ("--mechanism kvu", "'kvu'; did you mean kvue? keyveil mechanisms lists all"),
         ("--mechanism zzz", "known: rr, grr, privkv"),
-        ("--mechanism workload", "at the terminal --ask 'mean(A | B); ...'"),
+        ("--mechanism workload", "like 'workload:queries=mean(A | B); frequency(C | !D)'"),
         ("--mechanism workload --ask conditional", "like --ask 'mean(A | B)'"),
         ("--mechanism workload --ask mean(0|1) --set queries=mean(0|2)", "give the queries once"),
         ("--mechanism workload --ask mean(0|9)", "the plan has no key '9'"),

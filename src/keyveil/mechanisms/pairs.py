@@ -98,8 +98,8 @@ class Workload(Mechanism):
         queries = Query.parse_all(str(chosen["queries"]))
         if not queries:
             raise PlanError(
-                "workload needs the queries that it must answer, separated by ;: "
-                "queries='mean(A | B); frequency(C | !D)', at the terminal --ask 'mean(A | B); ...'"
+                "workload needs to know what it must answer: give queries, separated by ;, like "
+                "'workload:queries=mean(A | B); frequency(C | !D)'"
             )
         needs = self._needs(schema, queries)
         channels = {
