@@ -1,8 +1,8 @@
-/** A survey whose answers stay on the device. `keyveil/` holds a copy of the client: clients/js/src. */
+/** A survey whose answers stay on the device. README.md beside it says how to run it. */
 import { Client } from "./keyveil/index.js";
 import "./keyveil/consent.js";
 
-const FOODS = ["Hamburger", "Fries", "Pepsi", "Salad", "Ice cream"];
+const FOODS = ["Hamburger", "Fries", "Pepsi", "Salad", "Tea"];
 const setting = (name) =>
   document.querySelector(`meta[name=keyveil-${name}]`).content;
 const client = new Client(setting("collector"), { cap: 4, allow: 2 });

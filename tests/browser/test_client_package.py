@@ -23,10 +23,10 @@ export { drawCells } from "./src/report.js";
 """
 ENTRIES = {
     "what privatises": (PRIVATISES, 6_000),
-    "the client without the notice": ('export * from "./src/index.js";', 11_500),
-    "the whole client: with the notice": (
+    "the client without the notice": ('export * from "./src/index.js";', 14_000),
+    "the client with the notice": (
         'export * from "./src/index.js"; export * from "./src/consent.js";',
-        14_000,
+        18_000,
     ),
 }
 """What is imported, and the bytes that it may have, minified and compressed."""

@@ -15,10 +15,11 @@ from example_site import CLIENT, DEFAULT, ROOT, Site, serving
 from playwright.sync_api import Page, expect
 
 from keyveil import Plan, Schema, Tally
+from keyveil.people.example_orders import DISHES
 from keyveil.plan.report import Report
 
 DOCS = ROOT / "docs"
-FOODS = ["Hamburger", "Fries", "Pepsi", "Salad", "Ice cream"]
+FOODS = list(DISHES)
 PLAN = Plan.of(Schema.of(FOODS, 1, 5), "kvue", 1)
 
 LEDGER = """() => new Promise((resolve, reject) => {
@@ -253,8 +254,8 @@ def test_offline_and_back(watch, site, running_collector):
     assert running_collector.reports(site.collection) == 0
     context.set_offline(False)
     until(page, lambda: state_of(page, site) == "counted")
+    expect(page.get_by_role("status")).to_have_text("Sent and counted. Thank you.")
     (answer,) = ledgers(page, site)["answers"]
-    assert answer["state"] == "counted"
     assert (answer["id"], answer["cells"], answer["epoch"]) == (
         first["id"],
         first["cells"],
@@ -310,8 +311,12 @@ def test_a_plan_above_the_pages_limit_is_refused_before_the_record_is_read(
         """() => { for (const box of document.querySelectorAll("input"))
         Object.defineProperty(box, "checked", { get() { throw new Error("the record was read"); } }) }"""
     )
-    page.get_by_role("button", name="Next").click()
-    expect(page.get_by_role("status")).to_contain_text("2 is allowed for one collection")
+    with page.expect_console_message(lambda message: message.type == "warning") as warning:
+        page.get_by_role("button", name="Next").click()
+    assert "2 is allowed for one collection" in warning.value.text
+    expect(page.get_by_role("status")).to_have_text(
+        "Nothing was sent: this question costs more than your privacy budget allows."
+    )
     assert ledgers(page, site) is None
 
 
@@ -364,6 +369,28 @@ def test_a_renamed_or_changed_plan_is_not_answered_twice_or_is_charged(
     assert "a device answers once" in swapped["said"]
     assert swapped["reads"] == 0
     assert running_collector.reports(site.collection) == 1
+
+
+def test_a_page_learns_why_a_collection_cannot_be_asked(watch, watched_page, site, running_collector):
+    """A misspelt name and an origin that is not allowed: said at the first try."""
+    watch.allow("status of 40[34]")
+    foreign = {"origins": ["https://shop.example"]}
+    running_collector.create("foreign", Plan.of(Schema.of(FOODS, 1, 5), "rr", 1), **foreign)
+    page, asked = watched_page, []
+    page.goto(f"{site.url}/blank")
+
+    def note(request) -> None:
+        if request.url.startswith(running_collector.url):
+            asked.append(request.method)
+
+    page.on("request", note)
+    said = [page.evaluate(ANSWER, [running_collector.url, name])["said"] for name in ("nope", "foreign")]
+    assert said == [
+        "ClientError: there is no collection 'nope' here; nothing was sent",
+        f"ClientError: the collection 'foreign' does not allow pages of {site.url}: "
+        "see --origin of keyveil collection create; nothing was sent",
+    ]
+    assert asked == ["GET", "GET"]
 
 
 CLIENT_OF = """async ([url, name]) => {
@@ -490,20 +517,40 @@ def look_and_agree(watch: Any, site: Site, scheme: str, width: int) -> None:
     expect(page.get_by_role("status")).to_have_text("Sent and counted. Thank you.")
 
 
-def test_the_page_of_the_docs_works(watched_page, running_collector, monkeypatch):
-    """The complete page of docs/browser.md; its code is inline, so the policy allows that."""
-    running_collector.create("menu", Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1))
-    (html,) = re.findall(
+EMPTIED = """() => new Promise((resolve) => {
+  const notice = document.querySelector("keyveil-consent");
+  Object.defineProperty(notice, "record", { set: (record) => resolve(record()) });
+  const rating = document.querySelector("#rating");
+  rating.value = "";
+  rating.dispatchEvent(new Event("change"));
+})"""
+"""The record that the page gives to the notice when its field is emptied."""
+
+
+@pytest.mark.parametrize("modules", ["copied", "mapped"])
+def test_the_page_of_the_docs_works(watched_page, running_collector, monkeypatch, modules):
+    """The complete page of docs/browser.md, with modules of its own, and with the collector's by its
+    import map; its code is inline, so the policy allows that. An empty field is not held."""
+    running_collector.create(f"menu-{modules}", Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1))
+    html, mapped = re.findall(
         r"^```html\n(.*?)^```$", (DOCS / "browser.md").read_text(), re.MULTILINE | re.DOTALL
     )
+    if modules == "mapped":
+        for file, name in (("index", "keyveil"), ("consent", "keyveil/consent")):
+            html = html.replace(f'"./keyveil/{file}.js"', f'"{name}"')
+        html = html.replace('<script type="module">', f'{mapped}<script type="module">')
     assert DEFAULT in html
     with serving(running_collector.url) as site:
-        inline = site.policy.replace("script-src 'self'", "script-src 'self' 'unsafe-inline'")
-        monkeypatch.setattr(Site, "policy", inline)
+        scripts = f"script-src 'self' 'unsafe-inline' {running_collector.url}"
+        monkeypatch.setattr(Site, "policy", site.policy.replace("script-src 'self'", scripts))
+        html = html.replace('"menu"', f'"menu-{modules}"')
         site.pages["/"] = html.replace(DEFAULT, running_collector.url)
         watched_page.goto(site.url)
+        notice = watched_page.locator("keyveil-consent")
+        expect(notice.get_by_role("listitem")).to_have_count(6)
+        assert np.isnan(watched_page.evaluate(EMPTIED)["Pepsi"])
         agreed(watched_page)
-    assert running_collector.reports("menu") == 1
+    assert running_collector.reports(f"menu-{modules}") == 1
 
 
 def test_nothing_but_the_report_leaves(watch, site, running_collector):

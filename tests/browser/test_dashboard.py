@@ -14,11 +14,12 @@ from process import keyveil
 
 from keyveil import Coins, People, Plan, Schema, Tally, estimate
 from keyveil.estimate.together.conditional import Conditionals
+from keyveil.people.example_orders import DISHES
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "clients" / "js" / "node_modules" / "axe-core" / "axe.min.js"
 TALLY = "application/vnd.keyveil.tally"
-FOODS = ["Hamburger", "Fries", "Pepsi", "Salad", "Ice cream"]
+FOODS = list(DISHES)
 READ_ROWS = """rows => rows.map(row => {
   const number = text => text === undefined ? null : Number(text);
   const read = cell => [cell.dataset.value, cell.dataset.low, cell.dataset.high].map(number);

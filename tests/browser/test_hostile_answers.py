@@ -157,7 +157,7 @@ REFUSED: dict[str, tuple[str, Callable[[Handler], None], str]] = {
         sent(about(), access_control_allow_origin=""),
         "cannot be re",
     ),
-    "a login page": ("about", LOGIN, "no keyveil collector"),
+    "a login page": ("about", LOGIN, "not a keyveil collector"),
     "a login page as plan": ("plan", LOGIN, "text that is no JSON"),
     "a body that never ends": ("about", endless, "sent too much"),
     "a plan that never ends": ("plan", endless, "sent too much"),
@@ -167,7 +167,7 @@ REFUSED: dict[str, tuple[str, Callable[[Handler], None], str]] = {
     "a cut connection": ("about", cut, "cannot be reached"),
     "a list of lists": ("plan", sent(LISTS), "text that is no JSON"),
     "an error that asks for a year": ("about", sent(b"{}", 503, retry_after="31536000"), "cannot be re"),
-    "null": ("about", sent(b"null"), "no keyveil collector"),
+    "null": ("about", sent(b"null"), "not a keyveil collector"),
 }
 """Which answer is replaced, by what, and what the client then says."""
 

@@ -18,7 +18,7 @@ from keyveil.cli.command import keyveil
 ROOT = Path(__file__).parents[2]
 WRITTEN = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
-    *(ROOT / name for name in ("deploy/README.md", "clients/js/README.md")),
+    *(ROOT / name for name in ("deploy/README.md", "clients/js/README.md", "examples/web/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from keyveil import KeyveilError, Plan, Schema
+from keyveil.people.beliefs import Belief, Beliefs
 from keyveil.people.prior import Prior
 from keyveil.planner.curves import curves
 from keyveil.planner.planner import Advice, advise
 from keyveil.plot import plot_curves
 
 SCHEMA = Schema.of(6, 1, 5)
+PAIR = np.array([0.5, 0.5])
 pytestmark = pytest.mark.usefixtures("few_draws")
 
 
@@ -44,6 +46,35 @@ def test_options_within_a_hundredth_are_as_good(ratio):
     said = str(advice(1.0, ratio, 3.0))
     assert "as little within 3 %" in said
     assert "times below" not in said
+
+
+def test_a_simple_plan_is_not_said_to_have_less_error_than_it_has():
+    said = str(advice(1.0, 0.99, 3.0))
+    assert said.endswith("has 1 % less, and predictions are no more exact than 3 %")
+    assert "nearly the least predicted error" in said
+
+
+def test_large_numbers_of_keys_are_written_out():
+    prior = Prior.of(4000, held=2520)
+    assert "2,520 keys held on average" in prior.source
+    assert "2,520" in repr(prior)
+    hopeless = replace(usual_advice().best, people_factor=2.0)
+    refused = replace(usual_advice(), prior=prior, ask="conditional", options=(hopeless,))
+    assert "if people hold 2,520 keys on average" in refused.why
+
+
+def test_a_pilots_choice_that_cannot_answer_says_who_can():
+    prior, made = Prior.of(SCHEMA), usual_advice()
+    pilot = Beliefs((Belief("1 key on average", prior), Belief("4 keys on average", prior)), prior, PAIR)
+    first, second = made.runners_up()[:2]
+    factors = {"people_factor": 3.0, "regrets": (1.0, 1.0)}
+    options = (
+        replace(first, people_factors=(2.0, 3.0), **factors),
+        replace(second, people_factors=(3.0, 1.0), **factors),
+    )
+    said = replace(made, options=options, beliefs=pilot, people=100).why
+    assert "its answers are not useful with 100 people: it takes about " in said
+    assert said.endswith(f"those of {second.name} are if people hold 4 keys on average")
 
 
 def test_a_real_difference_is_said_in_numbers():

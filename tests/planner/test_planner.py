@@ -425,10 +425,10 @@ def test_no_row_of_the_table_is_below_the_first_by_more_than_predictions_may_be_
 
 def test_queries_count_as_they_are_asked():
     """Twice a frequency is a frequency, and lifts are made of frequencies."""
-    schema, at = Schema.of(9), (1, 1e6)
-    both = advise(schema, *at, ask=["mean(1 | 2)", "frequency(1 | 2)"])
+    schema, at, prior = Schema.of(9), (1, 1e6), Prior.of(9)
+    both = advise(schema, *at, ask=["mean(1 | 2)", "frequency(1 | 2)"], prior=prior)
     parts = {
-        kind: advise(schema, *at, ask=[f"{kind}(1 | 2)"], brief=True)
+        kind: advise(schema, *at, ask=[f"{kind}(1 | 2)"], prior=prior, brief=True)
         for kind in ("frequency", "mean", "lift")
     }
     assert [parts[kind].counted for kind in parts] == [("frequency",), ("mean",), ("frequency",)]

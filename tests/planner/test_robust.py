@@ -14,6 +14,7 @@ from keyveil.planner import first_round as rounds
 from keyveil.planner import planner
 from keyveil.planner.first_round import FirstRound, best_round, share_regrets
 from keyveil.planner.helpful_fact import HelpfulFact
+from keyveil.planner.key_scores import people_factor
 from keyveil.planner.options import ALIKE
 from keyveil.planner.planner import advise
 from keyveil.planner.robust import NEAR_WORST, BeliefComparison, RegretTable
@@ -142,7 +143,7 @@ def test_it_answers_only_if_it_does_under_every_belief(nothing, monkeypatch):
     assert [str(each.message) for each in warned] == [few.warning]
     assert few.warning.startswith(f"{few.why}. If you know how many keys people hold on average, pass")
     assert warned[0].filename == __file__
-    assert asked == [((SCHEMA, 1, 20_000), {"ask": "both", "prior": None, "brief": True})]
+    assert asked == [((SCHEMA, 1, 20_000), {"ask": "both", "held": None, "prior": None, "brief": True})]
 
 
 def test_a_refusal_says_what_it_takes_if_people_hold_a_third():
@@ -164,10 +165,57 @@ def test_one_belief_is_one_prior():
     assert found.plan.encode in ("items", "padded")
 
 
-def test_conditionals_take_the_default_prior():
-    found = advise(Schema.of(6), 2, 1e6, ask="conditional", brief=True)
-    assert found.beliefs is None
-    assert found.prior.source == Prior.of(Schema.of(6)).source
+@pytest.mark.parametrize(
+    ("keys", "epsilon", "people", "ask"),
+    [(50, 2, 34_105, "conditional"), (24, 4, 10**6, "conditional"), (6, 1, 3000, ["mean(0 | 1, !2)"])],
+)
+def test_conditionals_are_chosen_over_beliefs_of_several_keys(keys, epsilon, people, ask):
+    schema = Schema.of(keys)
+    robust = advise(schema, epsilon, people, ask=ask, brief=True)
+    single = advise(schema, epsilon, people, ask=ask, prior=Prior.of(schema), brief=True)
+    assert robust.plan == single.plan, "as with the prior that three in ten hold each key"
+    assert robust.beliefs is not None
+    assert all(belief.prior.sizes[2:].any() for belief in robust.beliefs.possible)
+    for option in robust.options:
+        assert option.score == max(option.regrets) >= 1
+        assert option.people_factor == max(option.people_factors)
+    factors = [people_factor(robust.plan, people, "conditional", p) for p in robust.beliefs.priors]
+    assert robust.best.people_factors == pytest.approx(factors)
+
+
+def test_conditionals_of_unknown_people_warn_if_few_keys_are_not_enough():
+    """50 keys of which people hold two: some 310,000 people would have to answer."""
+    schema = Schema.of(50, 0, 10)
+    with pytest.warns(PlannerWarning) as warned:
+        Plan.choose(schema, 2, 34_105, ask="conditional")
+    (said,) = (str(each.message) for each in warned)
+    assert "useful only if people hold a third of the keys or more (on average 15 of 50)" in said
+    assert "pass held=..." in said
+    assert "prior=Prior.of_people(schema, people)" in said
+    advice = advise(schema, 2, 34_105, ask="conditional")
+    assert advice.may_answer
+    assert not advice.answers
+    assert advice.fact is not None
+    assert "(--held N)" in str(advice.fact)
+    with pytest.raises(PlanError, match=r"if people hold 2.11 keys on average, it takes about 309,"):
+        Plan.choose(schema, 2, 34_105, ask="conditional", held=2.112)
+
+
+def test_conditionals_that_any_people_can_answer_have_no_warning():
+    advice = advise(Schema.of(5), 2, 60_000, ask="conditional")
+    assert advice.answers
+    assert advice.why == "pairs is the best plan, whatever number of keys people hold"
+    assert advice.fact is None
+    with pytest.raises(PlanError, match="need at least 2 keys"):
+        advise(Schema.of(1), 2, 60_000, ask="conditional")
+
+
+def test_a_number_of_keys_held_is_a_prior():
+    told = advise(SCHEMA, 2, 20_000, held=2, brief=True)
+    assert told.plan == advise(SCHEMA, 2, 20_000, prior=Prior.of(SCHEMA, held=2), brief=True).plan
+    assert told.beliefs is None
+    with pytest.raises(PlanError, match="held or prior, not both"):
+        advise(SCHEMA, 2, 20_000, held=2, prior=Prior.of(SCHEMA))
 
 
 def test_the_fact_that_helps_most_is_named(nothing):

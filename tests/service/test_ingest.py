@@ -396,6 +396,36 @@ def test_pages_of_other_origins_may_not(file_desk, origin):
     assert file_desk.reports() == 0
 
 
+PUBLIC = ("/v1/collections/menu", "/v1/collections/menu/plan")
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+@pytest.mark.parametrize("name", ["menu", "nope", "a.b%00"])
+def test_a_page_may_read_why_it_gets_no_plan(file_desk, path, name):
+    """It reads the refusal and nothing else; without an origin, the plan of the collection is public."""
+    file_desk.create(origins=["https://shop.example"])
+    path = path.replace("menu", name)
+    refused = file_desk.get(path, headers={"origin": "https://evil.example"})
+    assert reason(refused) == ((403, "origin") if name == "menu" else (404, "unknown"))
+    assert refused.headers["access-control-allow-origin"] == "*"
+    assert refused.headers["vary"] == "origin"
+    assert set(refused.headers) & {"access-control-allow-credentials", "set-cookie"} == set()
+    assert "access-control-expose-headers" not in refused.headers
+    assert set(refused.json()) == {"type", "title", "status", "detail", "reason", "retry"}
+    assert PLAN.hash not in refused.text
+    asked = file_desk.ask("OPTIONS", path, headers={"origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in asked.headers, "only requests that need no leave"
+    assert file_desk.get(path).status_code == (200 if name == "menu" else 404)
+
+
+@pytest.mark.parametrize("path", ["", "/menu/status", "/menu/tally", "/nope/status", "/menu/nothing"])
+def test_a_page_may_not_read_what_is_private(file_desk, path):
+    file_desk.create(origins=["https://shop.example"])
+    for origin in ("https://evil.example", "https://shop.example"):
+        answer = file_desk.get("/v1/collections" + path, headers={"origin": origin})
+        assert "access-control-allow-origin" not in answer.headers
+
+
 def test_every_origin_may_be_allowed(file_desk):
     file_desk.create(origins=["*"])
     body = {"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": fresh(1)}

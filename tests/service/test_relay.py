@@ -812,6 +812,12 @@ def test_pages_of_the_collections_origins_may_send_through_a_relay(file_desk):
         assert booth.ask("GET", place, headers={"origin": PAGE}).headers[
             "access-control-allow-origin"
         ] == PAGE  # fmt: skip
+        evil = {"origin": "https://evil.example"}
+        for name, refusal in (("menu", (403, "origin")), ("nope", (404, "unknown"))):
+            refused = booth.ask("GET", place.replace("menu", name), headers=evil)
+            assert (refused.status_code, refused.json()["reason"]) == refusal
+            assert refused.headers["access-control-allow-origin"] == "*", "a page may read why"
+            assert PLAN.hash not in refused.text
     body = {"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": fresh(1)}
     held = booth.ask("POST", path + "/reports", json=body, headers={"origin": PAGE})
     assert held.status_code == 202

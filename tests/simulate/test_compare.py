@@ -11,7 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
@@ -19,7 +21,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil.cli.compare_command import read_estimators, read_mechanisms
+from keyveil import compare
+from keyveil.cli.compare_command import CompareOptions, read_contest, read_estimators, read_mechanisms
+from keyveil.cli.compare_command import compare as compare_command
 from keyveil.cli.output import counted
 from keyveil.foundation.errors import PlanError
 from keyveil.people.tables.top_keys import read_top
@@ -28,7 +32,7 @@ from keyveil.plot.comparison_plots import all_series
 from keyveil.simulate.comparison import competitors_of
 from keyveil.simulate.comparison_table import cells, footnotes, headings, row_name, with_standard_error
 from keyveil.simulate.contest_row import measure_errors
-from keyveil.simulate.planner_ways import all_competitors
+from keyveil.simulate.planner_ways import WAYS, all_competitors, way_named
 
 
 def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
@@ -139,12 +143,14 @@ def test_mechanisms_are_read_once_each_and_checked():
     assert read_mechanisms("kvue, auto,kvue") == ["kvue", "auto"]
     with pytest.raises(PlanError, match="did you mean auto"):
         read_mechanisms("kvue,atuo")
-    with pytest.raises(PlanError, match=r"did you mean kvue\? known: .*auto, all"):
+    with pytest.raises(PlanError, match=r"did you mean kvue\? keyveil mechanisms lists all"):
         read_mechanisms("kvueu")
     with pytest.raises(PlanError, match="at least one"):
         read_mechanisms(" ,")
     with pytest.raises(PlanError, match="at least one"):
         read_estimators(",")
+    with pytest.raises(PlanError, match=r"unknown mechanism 'xyz'; known: .*auto, all"):
+        read_mechanisms("xyz")
 
 
 def crowd(keys_together: int | None = None, people: int = 10) -> Any:
@@ -173,6 +179,57 @@ def test_auto_stands_for_every_way_to_tell_the_planner(ways, keys_together, peop
     competitors = competitors_of(["kvue", "auto"], crowd(keys_together, people), ways)
     assert competitors.names == ["kvue", "auto", *others]
     assert competitors.optional == set(others)
+
+
+def contest_of(*words: str) -> Any:
+    """The contest that a command's options make."""
+    common = ["--population", "gaussian", "--top", "4", "--people", "50"]
+    context = compare_command.make_context("compare", [*common, *words])
+    return read_contest(CompareOptions(**context.params))[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "way"),
+    [
+        (["--told", "table"], "table"),
+        (["--told", "nothing"], "nothing"),
+        (["--told", "one_round"], "one_round"),
+        (["--told", "pilot"], "pilot"),
+        (["--prior", "default"], "nothing"),
+        (["--prior", "one-round"], "one_round"),
+    ],
+)
+def test_ways_to_tell_the_planner_have_one_name_and_an_older_one(words, way):
+    asked = contest_of(*words)
+    assert {name: getattr(asked, name) for name in WAYS[way]} == WAYS[way]
+    assert way_named(words[1]) == way
+
+
+def test_the_planner_can_be_told_how_many_keys_people_hold():
+    asked = contest_of("--held", "2", "--repetitions", "3")
+    assert asked.repetitions == contest_of("--repeat", "3").repetitions == 3
+    assert asked.prior.held == pytest.approx(2)
+    assert contest_of().prior is None
+    with pytest.raises(click.UsageError, match="--held or --told, not both"):
+        contest_of("--held", "2", "--told", "table")
+    frame = pd.DataFrame({"person": range(40), "key": ["a", "b"] * 20, "value": [1.0, 2, 3, 5] * 10})
+    few = {"mechanisms": "auto", "epsilon": 4, "people": 40, "everyone": "frame"}
+    few = {**few, "processes": 1, "progress": False}
+    names = [
+        [each["mechanism"] for each in compare(frame, held=1, **few, **times).rows]
+        for times in ({"repeat": 2}, {"repetitions": 2})
+    ]
+    assert names[0] == names[1]
+    assert set(names[0]) == {"auto"}, "no rows for other ways"
+    with pytest.raises(PlanError, match="held or told, not both"):
+        compare(frame, held=1, told="table", **few)
+    with pytest.raises(PlanError, match="not told 'tabel'; did you mean table"):
+        compare(frame, told="tabel", **few)
+
+
+def test_the_note_on_a_caps_bias_does_not_say_that_coverage_is_low():
+    (note,) = (line for line in footnotes([row(bias_from_cap=True, left_out=0.05)]) if line[0] == "*")
+    assert "so coverage can be lower." in note
 
 
 def test_footnotes_say_what_the_planner_is_told_if_that_differs():

@@ -10,6 +10,7 @@ import {
   unlinkSync,
   writeSync,
 } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 
 import { ClientError } from "../src/errors.js";
@@ -20,12 +21,17 @@ const STALE = 30_000;
 
 /** A storage for `new Client(url, { storage: fileStorage("ledger.json") })`. */
 export function fileStorage(path) {
+  if (typeof path !== "string" || !path)
+    throw new ClientError('fileStorage needs the path of the ledger, like "ledger.json"');
   const read = () => {
     try {
       return JSON.parse(readFileSync(path, "utf8"));
     } catch (error) {
       if (error.code === "ENOENT") return null;
-      throw new ClientError("the ledger cannot be read; nothing is answered until it is restored");
+      throw new ClientError(
+        `the ledger ${path} cannot be read; nothing is answered until it is restored`,
+        "storage",
+      );
     }
   };
   return {
@@ -48,12 +54,16 @@ async function locked(path) {
     try {
       return openSync(path, "wx", 0o600);
     } catch (error) {
-      if (error.code !== "EEXIST") throw new ClientError("the folder of the ledger cannot be written");
+      if (error.code !== "EEXIST")
+        throw new ClientError(
+          `the folder of the ledger, ${dirname(resolve(path))}, cannot be written (${error.code})`,
+          "storage",
+        );
     }
     removeStale(path);
     await pause(10 + Math.random() * 10);
   }
-  throw new ClientError("another process holds the ledger; nothing was changed");
+  throw new ClientError("another process holds the ledger; nothing was changed", "storage");
 }
 
 /**
@@ -96,7 +106,7 @@ function writeWhole(path, text, holds) {
   closeSync(file);
   if (!holds()) {
     unlinkSync(fresh);
-    throw new ClientError("this process lost the ledger's lock; nothing was changed");
+    throw new ClientError("this process lost the ledger's lock; nothing was changed", "storage");
   }
   renameSync(fresh, path);
 }

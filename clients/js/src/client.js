@@ -1,6 +1,6 @@
 /** The client: a device that answers each collection once and sends its report until it is counted. */
 import { checkEpoch, EPOCHS, MOST_EPOCH } from "./epochs.js";
-import { PlanError, refuse } from "./errors.js";
+import { checkOptions, PlanError, refuse } from "./errors.js";
 import {
   addAnswer,
   answerIn,
@@ -14,14 +14,18 @@ import {
 } from "./ledger.js";
 import { chance, Patience, pause } from "./patience.js";
 import { isHash, MOST_BYTES, readPlan } from "./plan.js";
+import { recordOf } from "./record.js";
 import { floor, isText, isWhole, max, min } from "./slices.js";
 import { indexedDBStorage } from "./storage.js";
-import { ask, bodyOf, checkedURL, isTemporary, judge, LONGEST } from "./transport.js";
+import { ask, bodyOf, checkedURL, isTemporary, judge, LONGEST, named } from "./transport.js";
 
-const UNREACHABLE = "the collector cannot be reached now; nothing was sent";
+const OPTIONS = "cap allow allowEpoch token storage patience mostWaiting fetch clock".split(" ");
 
-/** One device and one collector. */
-export class Client {
+/**
+ * One device and one collector. It fires `outcome` (detail: the outcome) when a report that waited was sent
+ * again, or was sent by another tab.
+ */
+export class Client extends EventTarget {
   #url;
   #cap;
   #allow;
@@ -36,9 +40,10 @@ export class Client {
   #listeners;
   #timer;
 
-  constructor(
-    url,
-    {
+  constructor(url, options = {}) {
+    super();
+    checkOptions(options, OPTIONS, "the client");
+    const {
       cap,
       allow,
       allowEpoch = EPOCHS[0],
@@ -48,15 +53,22 @@ export class Client {
       mostWaiting = 100,
       fetch = globalThis.fetch,
       clock = () => Date.now() / 1000,
-      ...others
-    } = {},
-  ) {
+    } = options;
     const { isSecureContext, crypto, indexedDB, document } = globalThis;
     if (isSecureContext === false || !crypto?.subtle)
-      refuse("this page is not a secure context (https or localhost), so no report can be made here");
-    for (const name in others) refuse(`the client has no option '${name}'`);
+      refuse(
+        "this page is not a secure context (https or localhost), so no report can be made here",
+        "insecure",
+      );
     this.#url = checkedURL(url);
     if (!isWhole(allowEpoch, 1, Infinity)) refuse("allowEpoch must be whole seconds, like 3600");
+    if (!isWhole(mostWaiting, 1, Infinity)) refuse("mostWaiting must be a whole number, 1 or more");
+    for (const [name, value] of Object.entries({ fetch, clock }))
+      if (typeof value !== "function") refuse(`the option ${name} must be a function`);
+    if (token !== undefined && !(isText(token) && /^[\x21-\x7e]+$/.test(token)))
+      refuse("a token is one word, as keyveil token create prints it");
+    if (storage !== undefined && !(storage?.read && storage.update))
+      refuse('the option storage must be a storage, like memoryStorage() or fileStorage("ledger.json")');
     this.#cap = checkedLimit(cap, "cap");
     this.#allow = checkedLimit(allow, "allow");
     this.#allowEpoch = allowEpoch;
@@ -65,7 +77,7 @@ export class Client {
     this.#clock = clock;
     this.#patience = new Patience(patience);
     if (token) this.#headers.authorization = `Bearer ${token}`;
-    if (!storage && !indexedDB) refuse("there is no IndexedDB here: pass a storage");
+    if (!storage && !indexedDB) refuse("there is no IndexedDB here: pass a storage", "storage");
     this.#storage = storage ?? indexedDBStorage();
     if (document) this.#listen();
   }
@@ -84,20 +96,23 @@ export class Client {
 
   /** All answers with their costs, for the person to read; or those to one collection. */
   async answers(name) {
+    const place = name === undefined || this.#place(name);
     const { answers } = await this.#ledger();
-    return answers
-      .filter(({ collection }) => name === undefined || collection === this.#place(name))
-      .map(outcomeOf);
+    return answers.filter(({ collection }) => place === true || collection === place).map(outcomeOf);
   }
 
   /** The collector's description of a collection, checked; and its plan is the expected one. */
   async about(name, expected) {
-    const about = bodyOf(await this.#fetched(this.#place(name)));
+    const pinned = hashOf(expected);
+    const about = bodyOf(await this.#fetched(name));
     const { now, seconds } = about.epoch ?? {};
     const timed = isWhole(now, 0, MOST_EPOCH) && isWhole(seconds, 1, Infinity);
     if (!isHash(about.plan) || !timed || !isText(about.state))
-      refuse("this is no keyveil collector of this version");
-    if (expected !== undefined && about.plan !== expected)
+      refuse(
+        "the address is not a keyveil collector's, or the collector has another version",
+        "collector",
+      );
+    if (pinned && about.plan !== pinned)
       throw new PlanError("the collection's plan is not the expected one");
     return about;
   }
@@ -107,38 +122,56 @@ export class Client {
     return this.#plan(name, await this.about(name, expected));
   }
 
+  /**
+   * What is wrong with a record that you made up, a line each; `plan` is a plan or a collection's name. For
+   * developers: the lines name keys, so never log or send them for a person's record.
+   */
+  async check(plan, record) {
+    return (isText(plan) ? await this.plan(plan) : plan).check(await recordOf(record));
+  }
+
   async #plan(name, about) {
-    const { text } = await this.#fetched(`${this.#place(name)}/plan`, MOST_BYTES);
+    const { text } = await this.#fetched(name, "/plan", MOST_BYTES);
     const plan = await readPlan(text);
     if (plan.hash !== about.plan)
       throw new PlanError("the collector sent a plan other than the one it names");
     return plan;
   }
 
-  async #fetched(url, most) {
+  async #fetched(name, path = "", most) {
+    const url = this.#place(name) + path;
     const { attempts, longest } = this.#patience;
     for (let tries = 1; tries <= attempts; tries++) {
       const response = await ask(this.#fetch, url, {}, most);
       const { status, fault, after } = response;
-      if (fault) refuse("the collector sent too much; nothing was sent");
+      if (fault) refuse("the collector sent too much; nothing was sent", "collector");
       if (status === 200) return response;
-      if (!isTemporary(status)) refuse(`the collector refuses: status ${status}`);
+      if (!isTemporary(status)) refuseFor(response, name);
       const delay = this.#patience.delay(tries, after);
       if (delay > longest || tries === attempts) break;
       await pause(delay);
     }
-    return refuse(UNREACHABLE);
+    return refuse("the collector cannot be reached now; nothing was sent", "unreachable");
   }
 
   // -- answering ----------------------------------------------------------------------------------
 
   /**
    * What a collection asks, verified and affordable. Everything that may be refused is refused here,
-   * before a record is read. `plan` is null if this device has answered; `answered` is then the outcome.
+   * before a record is read. `plan` is null if this device has answered; `answered` is then the outcome,
+   * which is known without a connection as long as the report waits.
    */
   async offer(name, expected) {
     const collection = this.#place(name);
-    const about = await this.about(name, expected);
+    let about;
+    try {
+      about = await this.about(name, expected);
+    } catch (error) {
+      const answered = (await this.answers(name)).find((answer) => isWaiting(answer, true));
+      if (error.code !== "unreachable" || !answered) throw error;
+      const budget = await this.budget();
+      return { collection, hash: answered.plan, plan: null, budget, answered, seconds: 0 };
+    }
     const { plan: hash, state, token, epoch } = about;
     const offered = async (plan) => {
       const ledger = await this.#ledger();
@@ -155,36 +188,35 @@ export class Client {
     };
     const before = await offered(null);
     if (before.answered) return before;
-    if (state !== "open") refuse("the collection accepts no answers now; nothing was sent");
+    if (state === "closed") refuse("the collection is closed; nothing was sent", "closed");
+    if (state !== "open") refuse("the collection accepts no answers now; nothing was sent", "paused");
     if (token === true && !this.#headers.authorization)
-      refuse("the collection accepts reports only with a token; nothing was sent");
+      refuse("the collection accepts reports only with a token; nothing was sent", "token");
     checkEpoch(epoch, this.#allowEpoch, this.#clock());
     return offered(await this.#plan(name, about));
   }
 
   /**
    * Answer a collection once and send the report, or send an earlier answer again. `record` is an object
-   * of names and values, or a function that returns one and is called after all checks.
-   * `plan` is the hash of the plan that the page expects.
+   * of names and values, a promise of one, or a function that returns either and is called after all checks.
+   * `plan` is the plan that the page expects, or its hash.
    */
-  async answer(name, record, { plan } = {}) {
-    try {
-      return await this.accept(await this.offer(name, plan), record);
-    } catch (error) {
-      const waiting = (await this.answers(name)).find((answer) => isWaiting(answer, true));
-      if (waiting && error.message === UNREACHABLE) return waiting;
-      throw error;
-    }
+  async answer(name, record, options = {}) {
+    checkOptions(options, ["plan"], "answer");
+    return this.accept(await this.offer(name, options.plan), record);
   }
 
   /** Answer an offer of this client. The report is drawn, stored, and sent as soon as that is possible. */
-  async accept({ collection, hash, plan, seconds }, record) {
+  async accept(offer, record) {
+    const { collection, hash, plan, seconds } = offer ?? {};
+    if (!isHash(hash) || !this.#isOwn(offer))
+      refuse("accept takes an offer of this client: client.offer(name)");
     let drawn = false;
     if (plan) {
       // the time of sending is drawn before the record is read
       const begun = this.#clock();
       const jitter = chance();
-      const held = typeof record === "function" ? await record() : record;
+      const held = await recordOf(record);
       await this.#change((ledger) => {
         if (answerIn(ledger, hash, collection)) return; // another tab was faster
         this.#checkCost(ledger, plan, collection);
@@ -205,11 +237,19 @@ export class Client {
   }
 
   /** Send the waiting reports of this collector whose time has come; with `refused`, also those refused. */
-  async flush({ refused } = {}) {
+  async flush(options = {}) {
+    checkOptions(options, ["refused"], "flush");
+    const { refused = false } = options;
+    if (typeof refused !== "boolean") refuse("the option refused of flush must be true or false");
     const outcomes = [];
     for (const { plan } of await this.#waiting(refused))
-      outcomes.push(await this.#send(plan, false, refused));
+      outcomes.push(this.#tell(await this.#send(plan, false, refused)));
     return outcomes;
+  }
+
+  #tell(outcome) {
+    this.dispatchEvent(new CustomEvent("outcome", { detail: outcome }));
+    return outcome;
   }
 
   /** Stop listening to the page. Waiting reports stay stored. */
@@ -219,8 +259,19 @@ export class Client {
     this.#listeners = undefined;
   }
 
+  get #places() {
+    return `${this.#url}/v1/collections/`;
+  }
+
   #place(name) {
-    return `${this.#url}/v1/collections/${encodeURIComponent(name)}`;
+    return (
+      this.#places +
+      encodeURIComponent(isText(name) && name ? name : refuse("name a collection, like 'menu'"))
+    );
+  }
+
+  #isOwn({ collection }) {
+    return isText(collection) && collection.startsWith(this.#places);
   }
 
   #checkCost(ledger, plan, collection) {
@@ -234,8 +285,7 @@ export class Client {
   /** The answers to this collector that wait; with `refused`, also those refused. */
   async #waiting(refused) {
     const { answers } = await this.#ledger();
-    const own = this.#place("");
-    return answers.filter((answer) => isWaiting(answer, refused) && answer.collection.startsWith(own));
+    return answers.filter((answer) => isWaiting(answer, refused) && this.#isOwn(answer));
   }
 
   async #change(act) {
@@ -312,6 +362,13 @@ export class Client {
   async #wake() {
     try {
       await this.flush();
+      const ledger = await this.#ledger();
+      for (const hash of this.#pending.keys()) {
+        const answer = answerTo(ledger, hash);
+        if (!answer || isWaiting(answer, true)) continue;
+        this.#pending.delete(hash); // another tab has sent it
+        this.#tell(outcomeOf(answer));
+      }
     } catch {
       // what waits is stored, and is sent at the next chance
     }
@@ -329,6 +386,29 @@ export class Client {
       // without storage nothing waits
     }
   }
+}
+
+/** The hash of an expected plan, which is given as a plan or as its hash; undefined if there is none. */
+function hashOf(expected) {
+  const hash = expected?.hash ?? expected;
+  if (hash === undefined || isHash(hash)) return hash;
+  return refuse("the expected plan must be a plan or its hash: 64 hexadecimal digits");
+}
+
+/** Refuse for what a collector, or another server, says instead of a collection. */
+function refuseFor(response, name) {
+  const { status } = response;
+  const reason = named(bodyOf(response).reason, "");
+  if (status === 404 && reason === "unknown")
+    refuse(`there is no collection '${name}' here; nothing was sent`, "unknown");
+  if (reason === "origin")
+    refuse(
+      `the collection '${name}' does not allow pages of ${globalThis.location?.origin}: ` +
+        "see --origin of keyveil collection create; nothing was sent",
+      "origin",
+    );
+  const what = status === 404 ? "the address is not a keyveil collector's:" : "the collector refuses:";
+  refuse(`${what} status ${status} ${reason}`.trim() + "; nothing was sent", "collector");
 }
 
 /** What happened to a report, without the report itself. */

@@ -1,16 +1,22 @@
 /**
  * `<keyveil-consent>`: tells a person what a report is before one is drawn, and asks.
  *
- * Set `client`, `collection` and `record` (an object, or a function that returns one). When the person
- * agrees, the element answers the collection under the plan that it has shown. It fires
- * `keyveil-answer` (detail: the outcome), `keyveil-decline` and `keyveil-error` (detail: the error).
+ * Set `client`, `collection` (also as an attribute) and `record` (an object, a promise, or a function that
+ * returns either). When the person agrees, the element answers the collection under the plan that it has
+ * shown. It fires `keyveil-answer` (detail: the outcome), `keyveil-outcome` (detail: what became of a report
+ * that waited), `keyveil-decline` and `keyveil-error` (detail: the error).
  */
+import { refuse } from "./errors.js";
 import { isWaiting } from "./ledger.js";
 import { mostCertain, oddsFactor, possibleReports } from "./preview.js";
+import { recordOf } from "./record.js";
 
 export { mostCertain, oddsFactor, possibleReports };
 
-/** All texts. Replace some or all of them with `element.strings = { ... }`. */
+/**
+ * All texts. Replace some or all of them with `element.strings = { ... }`: each by a text, or by a function
+ * from the values of its placeholders to a text. Those named like the code of an error are shown for it.
+ */
 export const STRINGS = {
   title: "Share an answer without giving it away",
   what: "If you agree, this device sends one short coded message. It picks {topic} and throws coins before it says anything, so the message is often untrue. Your answers stay on this device.",
@@ -35,17 +41,28 @@ export const STRINGS = {
     "All your answers on this site may cost {cap} together. This one costs {cost}, of {left} left before it.",
   accept: "Send one message",
   decline: "Do not send",
+  retry: "Try again",
+  loading: "Loading …",
   sending: "Sending …",
   counted: "Sent and counted. Thank you.",
   waiting: "Your message is stored and will be sent when there is a connection.",
   dropped: "Sent, but not counted.",
+  refused:
+    "The collector did not accept your message. It is stored on this device. The people who run this site can mend that.",
   answered: "You have answered this already. Nothing more is sent.",
   declined: "Nothing was sent.",
-  failed: "Nothing was sent: {reason}.",
+  failed: "Nothing was sent. Something on this page is not set up correctly.",
+  unreachable: "Nothing was sent: there is no connection now.",
+  storage: "Nothing was sent: this browser keeps no data for this site.",
+  closed: "Nothing was sent: this question is closed.",
+  paused: "Nothing was sent: this question takes no answers now.",
+  clock: "Nothing was sent: the clock of this device seems to be wrong.",
+  spent: "Nothing was sent: this question costs more than your privacy budget allows.",
+  changed: "Nothing was sent: you have answered this already, and the question has changed since.",
+  queue: "Nothing was sent: earlier messages of yours still wait.",
 };
 
-const STYLE = new CSSStyleSheet();
-STYLE.replaceSync(`
+const STYLE = `
 :host{display:block;color-scheme:light dark}
 section{
 --line:var(--keyveil-line,light-dark(#ccc,#444));
@@ -65,201 +82,450 @@ meter{width:100%}
 button{font:inherit;color:var(--accent);background:none;border:1px solid var(--accent);border-radius:.5rem;padding:.5rem 1rem;margin:.25rem .5rem .25rem 0}
 [part=accept]{color:var(--keyveil-on-accent,light-dark(#fff,#111));background:var(--accent)}
 :disabled{opacity:.5}
-[role=status]{font-weight:600}`);
+[role=status]{font-weight:600}`;
 
 /** Number of possible reports that are shown for each person. */
 const SHOWN = 3;
+/** Codes of errors that may be over when the person tries again. */
+const PASSING = ["unreachable", "storage", "paused", "clock", "queue"];
 
-function element(name, properties, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
+let sheet;
+
+/** The style, made when the first notice is shown: a module may be loaded without a document. */
+function styleSheet() {
+  if (!sheet) {
+    sheet = new CSSStyleSheet();
+    sheet.replaceSync(STYLE);
+  }
+  return sheet;
 }
 
-export class KeyveilConsent extends HTMLElement {
-  #set = notice(this);
+function element(name, properties, ...children) {
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
+}
+
+/** Node has no elements; there the module can be loaded and does nothing. */
+const Base = globalThis.HTMLElement ?? class {};
+
+export class KeyveilConsent extends Base {
+  static observedAttributes = ["collection"];
+
+  #notice = new Notice(this);
 
   set client(client) {
-    this.#set({ client });
+    this.#notice.set({ client });
   }
 
   set collection(collection) {
-    this.#set({ collection });
+    this.#notice.set({ collection });
   }
 
   set record(record) {
-    this.#set({ record });
+    this.#notice.set({ record });
   }
 
   set strings(strings) {
-    this.#set({ strings });
+    this.#notice.set({ strings });
+  }
+
+  set labels(labels) {
+    this.#notice.set({ labels });
+  }
+
+  attributeChangedCallback(name, before, collection) {
+    this.#notice.set({ collection });
   }
 
   connectedCallback() {
-    this.#set({});
+    // set by the page before this module was loaded
+    for (const name of ["client", "collection", "record", "strings", "labels"])
+      if (Object.hasOwn(this, name)) {
+        const value = this[name];
+        delete this[name];
+        this[name] = value;
+      }
+    this.#notice.connect();
+  }
+
+  disconnectedCallback() {
+    this.#notice.disconnect();
   }
 }
 
-/** The notice of an element: a function that takes what its page sets. */
-function notice(host) {
-  const root = host.attachShadow({ mode: "open" });
-  /** What the page has set: client, collection, record and strings. */
-  const facts = {};
-  let offer;
-  let toss;
-  let loading;
+/** What an element shows, and what happens when its page or the person does something. */
+class Notice {
+  #host;
+  #root;
+  /** What the page has set: client, collection, record, strings and labels. */
+  #facts = {};
+  #offer;
+  /** Possible reports of this person and of someone who answered nothing, by the names of their titles. */
+  #examples;
+  /** The name of the text that says how things stand; empty while the person decides. */
+  #stage = "";
+  /** The load that counts: what an earlier one brings is dropped. */
+  #load = 0;
+  /** The examples that count, likewise. */
+  #tosses = 0;
+  #timer;
+  #warning;
+  /** Whether a text of the page failed, so that the usual ones are shown. */
+  #plain = false;
+  /** What the client said last about a report that waited. */
+  #latest;
+  /** Elements whose content changes while others keep the focus. */
+  #parts = {};
+  #online = () => PASSING.includes(this.#stage) && this.#restart();
+  #outcome = ({ detail }) => this.#settle(detail);
 
-  function set(changes) {
-    const { client, collection, record } = Object.assign(facts, changes);
-    if (offer) changes.strings ? render() : toss?.();
-    else if (host.isConnected && client && collection && record !== undefined) load();
+  constructor(host) {
+    this.#host = host;
+    this.#root = host.attachShadow({ mode: "open" });
   }
 
-  const say = (name, values) =>
-    (facts.strings?.[name] ?? STRINGS[name]).replace(/\{(\w+)\}/g, (all, key) => values?.[key] ?? all);
-
-  /** A number for the person: a bound is rounded to the safe side, "ceil" or "floor". */
-  function number(value, roundingMode, options = { maximumSignificantDigits: 3 }) {
-    const language = host.lang || document.documentElement.lang || "en";
-    return Number(value).toLocaleString(language, { ...options, roundingMode });
-  }
-
-  function tell(event, detail) {
-    host.dispatchEvent(new CustomEvent(`keyveil-${event}`, { detail, bubbles: true, composed: true }));
-  }
-
-  async function load() {
-    if (loading) return;
-    loading = true;
-    try {
-      offer = await facts.client.offer(facts.collection);
-      render();
-    } catch (error) {
-      fail(error);
+  set(changes) {
+    const { client, collection } = this.#facts;
+    Object.assign(this.#facts, changes);
+    if (this.#facts.client !== client) {
+      client?.removeEventListener?.("outcome", this.#outcome);
+      if (this.#host.isConnected) this.#listen();
     }
-    loading = false;
+    if (this.#facts.client !== client || this.#facts.collection !== collection) this.#restart();
+    else if ("record" in changes) this.#change();
+    else {
+      this.#plain = false;
+      if (this.#stage === "failed") this.#restart();
+      else if (this.#root.firstChild) this.#draw();
+    }
   }
 
-  function fail(error) {
-    offer = toss = null;
-    show(say("failed", { reason: error.message }));
-    tell("error", error);
+  connect() {
+    addEventListener("online", this.#online);
+    this.#listen();
+    if (!this.#offer) this.#restart();
   }
 
-  /** Put parts into the notice, below its title. Returns the element that tells how things stand. */
-  function show(text, ...parts) {
-    const title = say("title");
-    const status = element("p", { role: "status", part: "status" }, text);
-    const children = [element("h2", { part: "title" }, title), ...parts, status];
-    root.adoptedStyleSheets = [STYLE];
-    root.replaceChildren(element("section", { part: "notice", ariaLabel: title }, ...children));
-    return status;
+  disconnect() {
+    removeEventListener("online", this.#online);
+    this.#facts.client?.removeEventListener?.("outcome", this.#outcome);
   }
 
-  function render() {
-    const { plan, answered } = offer;
-    if (answered) {
-      show(say(answered.state === "waiting" ? "waiting" : "answered"));
+  #listen() {
+    this.#facts.client?.addEventListener?.("outcome", this.#outcome);
+  }
+
+  #tell(event, detail) {
+    this.#host.dispatchEvent(
+      new CustomEvent(`keyveil-${event}`, { detail, bubbles: true, composed: true }),
+    );
+  }
+
+  // -- what happens -------------------------------------------------------------------------------
+
+  /** Drop what was loaded, and load once the page has set all that it sets in one go. */
+  #restart() {
+    this.#load++;
+    this.#offer = this.#examples = null;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#host.isConnected && this.#start());
+  }
+
+  async #start() {
+    const { client, collection, record } = this.#facts;
+    const missing = Object.entries({ client, collection, record }).filter(([name, value]) =>
+      name === "record" ? value === undefined : !value,
+    );
+    if (missing.length) {
+      const names = missing.map(([name]) => name).join(", ");
+      if (this.#warning !== names)
+        console.warn(`keyveil: <keyveil-consent> shows nothing until its page sets ${names}`);
+      this.#warning = names;
+      this.#root.replaceChildren();
       return;
     }
+    const load = this.#load;
+    this.#show("loading");
+    try {
+      if (typeof client?.offer !== "function")
+        refuse("client of <keyveil-consent> must be a Client of keyveil");
+      const offer = await client.offer(collection);
+      if (load !== this.#load) return;
+      this.#offer = offer;
+      if (offer.answered) this.#show(stageOf(this.#newest(offer.answered)));
+      else await this.#toss();
+    } catch (error) {
+      if (load === this.#load) this.#fail(error);
+    }
+  }
+
+  /** The page has set another record. */
+  #change() {
+    if (!this.#offer) this.#restart();
+    else if (this.#isOpen) this.#toss();
+  }
+
+  /** Draw other examples of reports. They are shown and forgotten. */
+  async #toss() {
+    if (!this.#offer) return; // the page has just asked for another question
+    const { plan } = this.#offer;
+    const load = this.#load;
+    const toss = ++this.#tosses;
+    try {
+      const own = await recordOf(this.#facts.record);
+      if (load !== this.#load || toss !== this.#tosses || !this.#isOpen) return;
+      const first = !this.#examples;
+      this.#examples = {
+        fromYou: possibleReports(plan, own, SHOWN),
+        fromNone: possibleReports(plan, {}, SHOWN),
+      };
+      this.#stage = "";
+      if (first) this.#draw();
+      else this.#attempt(() => this.#fill());
+    } catch (error) {
+      if (load === this.#load) this.#fail(error);
+    }
+  }
+
+  async #accept() {
+    if (!this.#offer) return;
+    const load = this.#load;
+    const { client, record } = this.#facts;
+    this.#decide("sending");
+    try {
+      const outcome = await client.accept(this.#offer, record);
+      if (load === this.#load) this.#decide(stageOf(this.#newest(outcome), outcome.drawn));
+      this.#tell("answer", outcome);
+    } catch (error) {
+      if (load === this.#load) this.#fail(error);
+      else this.#warn(error);
+    }
+  }
+
+  #decline() {
+    if (!this.#offer) return;
+    this.#decide("declined");
+    this.#tell("decline");
+  }
+
+  /** Whether the person has not decided yet. */
+  get #isOpen() {
+    return ["", "loading"].includes(this.#stage);
+  }
+
+  /** What is known last about a report: it may have been sent while its outcome was on its way here. */
+  #newest(outcome) {
+    return this.#latest?.plan === outcome.plan && !isWaiting(this.#latest) ? this.#latest : outcome;
+  }
+
+  /** A report that waited was sent. */
+  #settle(outcome) {
+    this.#latest = outcome;
+    if (this.#stage !== "waiting" || outcome.plan !== this.#offer?.hash || isWaiting(outcome)) return;
+    this.#decide(stageOf(outcome, true));
+    this.#tell("outcome", outcome);
+  }
+
+  #warn(error) {
+    console.warn(`keyveil: ${error.message}`);
+    this.#tell("error", error);
+  }
+
+  #fail(error) {
+    this.#load++;
+    this.#offer = this.#examples = null;
+    this.#show(Object.hasOwn(STRINGS, error.code) ? error.code : "failed");
+    this.#warn(error);
+  }
+
+  // -- what is shown ------------------------------------------------------------------------------
+
+  #say(name, values = {}) {
+    let text = STRINGS[name];
+    if (!this.#plain)
+      try {
+        const own = this.#facts.strings?.[name];
+        text = String((typeof own === "function" ? own(values) : own) ?? text);
+      } catch (cause) {
+        this.#plain = true;
+        refuse(`the text '${name}' of strings failed, see the error's cause`, "page", cause);
+      }
+    return text.replace(/\{(\w+)\}/g, (all, key) => values[key] ?? all);
+  }
+
+  /** A number for the person: a bound is rounded to the safe side, "ceil" or "floor". */
+  #number(value, roundingMode, options = { maximumSignificantDigits: 3 }) {
+    const language = this.#host.lang || document.documentElement.lang || "en";
+    const written = (locale) => Number(value).toLocaleString(locale, { ...options, roundingMode });
+    try {
+      return written(language);
+    } catch {
+      return written("en"); // the page's lang is no language tag
+    }
+  }
+
+  #show(stage) {
+    this.#stage = stage;
+    this.#draw();
+  }
+
+  /** Tell how things stand after a click, below the notice that the person has read. */
+  #decide(stage) {
+    this.#stage = stage;
+    this.#attempt(() => {
+      const { status, buttons } = this.#parts;
+      for (const button of buttons ?? []) button.disabled = true;
+      status.textContent = this.#say(stage);
+    });
+  }
+
+  #draw() {
+    this.#attempt(() => {
+      const focused = this.#root.activeElement?.part.value;
+      const title = this.#say("title");
+      const status = element(
+        "p",
+        { role: "status", part: "status" },
+        this.#stage && this.#say(this.#stage),
+      );
+      this.#parts = { status };
+      const heading = element("h2", { part: "title" }, title);
+      const content = this.#examples ? this.#question() : [];
+      const after = PASSING.includes(this.#stage)
+        ? [
+            element(
+              "p",
+              {},
+              this.#button("retry", () => this.#restart()),
+            ),
+          ]
+        : [];
+      const children = [heading, ...content, status, ...after];
+      this.#root.adoptedStyleSheets = [styleSheet()];
+      this.#root.replaceChildren(element("section", { part: "notice", ariaLabel: title }, ...children));
+      if (focused) this.#root.querySelector(`[part=${focused}]`)?.focus();
+    });
+  }
+
+  /**
+   * Draw. If a text of the page fails before the person decides, the notice fails; afterwards it is reduced
+   * to what became of the decision, in the usual words.
+   */
+  #attempt(draw) {
+    try {
+      draw();
+    } catch (error) {
+      if (this.#isOpen) return this.#fail(error);
+      if (this.#plain && !this.#examples) throw error;
+      this.#plain = true;
+      this.#examples = null;
+      this.#draw();
+      this.#warn(error);
+    }
+  }
+
+  /** All that the person should know before deciding. */
+  #question() {
+    const { plan } = this.#offer;
     const count = plan.keys.length;
     const [{ encode, places }, more] = plan.parts;
     const size = encode === "views" ? places[0].length : count;
     const topic = more ? "Some" : size === count ? "All" : size === 1 ? "One" : "Some";
-    const what = say("what", { topic: say(`topic${topic}`, { count }) });
-    const buttons = element("p");
-    ask(buttons, show("", textOf(what), ...examples(), ...odds(), ...budget(), buttons));
-    toss();
+    const what = this.#say("what", { topic: this.#say(`topic${topic}`, { count }) });
+    const accept = this.#button("accept", () => this.#accept());
+    const decline = this.#button("decline", () => this.#decline());
+    const again = this.#button("again", () => this.#toss());
+    const buttons = [again, accept, decline];
+    for (const button of buttons) button.disabled = this.#stage !== "";
+    Object.assign(this.#parts, {
+      lists: element("div"),
+      note: element("small"),
+      buttons,
+    });
+    const { lists, note } = this.#parts;
+    this.#fill();
+    return [
+      textOf(what),
+      element("h3", {}, this.#say("examples")),
+      lists,
+      element("p", {}, note),
+      again,
+      ...this.#odds(),
+      ...this.#budget(),
+      element("p", {}, accept, decline),
+    ];
   }
 
-  const textOf = (text) => element("p", { part: "text" }, text);
-
-  function examples() {
-    const side = element("div");
-    const note = element("small");
-    toss = async () => {
-      const { record } = facts;
-      const own = typeof record === "function" ? await record() : record;
-      let coded = "";
-      const lists = Object.entries({ fromYou: own, fromNone: {} }).map(([name, held]) => {
-        const reports = possibleReports(offer.plan, held, SHOWN);
-        if (reports.some(({ says }) => !says)) coded = `${say("codeNote")} `;
-        const items = reports.map((report) => element("li", { part: "report" }, inWords(report)));
-        return element("div", {}, element("h4", {}, say(name)), element("ul", {}, ...items));
-      });
-      side.replaceChildren(...lists);
-      note.textContent = coded + say("exampleNote");
-    };
-    const again = button("again", () => toss());
-    return [element("h3", {}, say("examples")), side, element("p", {}, note), again];
+  /** Put the examples in place. */
+  #fill() {
+    const { lists, note } = this.#parts;
+    let coded = "";
+    const columns = Object.entries(this.#examples).map(([name, reports]) => {
+      if (reports.some(({ says }) => !says)) coded = `${this.#say("codeNote")} `;
+      const items = reports.map((report) => element("li", { part: "report" }, this.#inWords(report)));
+      return element("div", {}, element("h4", {}, this.#say(name)), element("ul", {}, ...items));
+    });
+    lists.replaceChildren(...columns);
+    note.textContent = coded + this.#say("exampleNote");
   }
 
   /** A possible report in words. */
-  function inWords({ keys, says, cells }) {
+  #inWords({ keys, says, cells }) {
+    const { labels } = this.#facts;
+    const names = keys.map((key) => (labels && Object.hasOwn(labels, key) ? labels[key] : key));
     if (!says) {
       const code = cells.slice(1, 13).join(" ") + (cells.length > 13 ? " …" : "");
-      const value = say("code", { code });
-      return keys.length ? say("held", { key: keys.join(", "), value }) : value;
+      const value = this.#say("code", { code });
+      return keys.length ? this.#say("held", { key: names.join(", "), value }) : value;
     }
     const words = says.map((said, i) => {
-      const value = said === true ? say("yes") : number(said);
-      return say(said === null ? "absent" : "held", { key: keys[i], value });
+      const value = said === true ? this.#say("yes") : this.#number(said);
+      return this.#say(said === null ? "absent" : "held", { key: names[i], value });
     });
     return words.join(", ");
   }
 
-  function odds() {
-    const { plan } = offer;
-    const factor = number(oddsFactor(plan), "ceil");
+  #odds() {
+    const { plan } = this.#offer;
+    const factor = this.#number(oddsFactor(plan), "ceil");
     const style = { style: "percent", maximumFractionDigits: 1 };
-    const percent = number(mostCertain(plan), "ceil", style);
-    return section("odds", { factor, percent });
+    const percent = this.#number(mostCertain(plan), "ceil", style);
+    return this.#section("odds", { factor, percent });
   }
 
-  function budget() {
-    const { chain, proven } = offer.plan;
-    const { cap, left } = offer.budget;
+  #budget() {
+    const { chain, proven } = this.#offer.plan;
+    const { cap, left } = this.#offer.budget;
     const cost = chain?.total ?? proven;
-    const [title, text] = section("budget", {
-      cost: number(cost, "ceil"),
-      left: number(left, "floor"),
-      cap: number(cap, "floor"),
+    const [title, text] = this.#section("budget", {
+      cost: this.#number(cost, "ceil"),
+      left: this.#number(left, "floor"),
+      cap: this.#number(cap, "floor"),
     });
     const ariaLabel = text.textContent;
     const meter = { max: cap, value: cap - left + +cost, part: "meter", ariaLabel };
     return [title, text, element("meter", meter)];
   }
 
-  const section = (name, values) => [element("h3", {}, say(name)), textOf(say(`${name}Text`, values))];
-
-  const button = (part, onclick) => element("button", { part, onclick }, say(part));
-
-  function ask(buttons, status) {
-    const end = (name) => {
-      accept.disabled = decline.disabled = true;
-      status.textContent = say(name);
-    };
-    const accept = button("accept", async () => {
-      end("sending");
-      try {
-        const outcome = await facts.client.accept(offer, facts.record);
-        const { drawn, counted } = outcome;
-        const then = counted ? "counted" : isWaiting(outcome) ? "waiting" : "dropped";
-        end(drawn ? then : "answered");
-        tell("answer", outcome);
-      } catch (error) {
-        fail(error);
-      }
-    });
-    const decline = button("decline", () => {
-      end("declined");
-      tell("decline");
-    });
-    buttons.append(accept, decline);
+  #section(name, values) {
+    return [element("h3", {}, this.#say(name)), textOf(this.#say(`${name}Text`, values))];
   }
 
-  return set;
+  #button(part, onclick) {
+    return element("button", { part, onclick }, this.#say(part));
+  }
+}
+
+const textOf = (text) => element("p", { part: "text" }, text);
+
+/** The name of the text about a report; `drawn` if the person has just agreed to it. */
+function stageOf(outcome, drawn) {
+  if (isWaiting(outcome)) return "waiting";
+  if (outcome.state === "refused") return "refused";
+  return !drawn ? "answered" : outcome.counted ? "counted" : "dropped";
 }
 
 const NAME = "keyveil-consent";
-if (!customElements.get(NAME)) customElements.define(NAME, KeyveilConsent);
+const { customElements } = globalThis;
+if (customElements && !customElements.get(NAME)) customElements.define(NAME, KeyveilConsent);

@@ -1,5 +1,6 @@
 /** Encodings: how a record becomes a state. A device holds { place, digit(word) }, ascending by place. */
-import { floor, isList, isText, isWhole, max, min, refuse, scaled, WORD } from "./slices.js";
+import { pairsOf } from "./record.js";
+import { floor, isText, isWhole, max, min, refuse, scaled, WORD } from "./slices.js";
 
 const HALF = WORD / 2;
 /** Largest cap on the keys of a set. */
@@ -167,14 +168,4 @@ function digitOf(value, word, [low, high], levels) {
   const t = ((min(max(value, low), high) - low) / (high - low)) * (levels - 1);
   const below = min(floor(t), levels - 2);
   return below + 1 + (word < floor((t - below) * WORD));
-}
-
-function pairsOf(record) {
-  try {
-    if (record instanceof Map) return [...record];
-    if (!isList(record)) return Object.entries(record);
-    return record.every((pair) => isList(pair) && pair.length === 2) ? record : [];
-  } catch {
-    return [];
-  }
 }

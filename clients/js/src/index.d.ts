@@ -1,10 +1,39 @@
-/** A record: names and values, or pairs of them. It never leaves the device. */
-export type Record =
-  | { readonly [key: string]: unknown }
+/** A person's record: names and values, or pairs of them. It never leaves the device. */
+export type PersonRecord =
+  | { readonly [key: string]: any }
   | ReadonlyMap<string, unknown>
   | ReadonlyArray<readonly [string, unknown]>;
 
-export class KeyveilError extends Error {}
+/** A record, a promise of one, or a function that returns either. */
+export type RecordSource =
+  PersonRecord | Promise<PersonRecord> | (() => PersonRecord | Promise<PersonRecord>);
+
+/** What went wrong, for texts in the visitor's language. The same across releases; new ones may be added. */
+export type ErrorCode =
+  | "address"
+  | "cap"
+  | "changed"
+  | "clock"
+  | "closed"
+  | "collector"
+  | "epochs"
+  | "insecure"
+  | "option"
+  | "origin"
+  | "page"
+  | "paused"
+  | "plan"
+  | "queue"
+  | "spent"
+  | "storage"
+  | "token"
+  | "unknown"
+  | "unreachable";
+
+/** Its message is for developers; it never names a key or a value that a person holds. */
+export class KeyveilError extends Error {
+  readonly code: ErrorCode;
+}
 /** A plan cannot be read or trusted. */
 export class PlanError extends KeyveilError {}
 /** The person's budget does not allow this answer. */
@@ -21,6 +50,11 @@ export interface Plan {
   readonly promised: string;
   readonly proven: string;
   readonly chain: { readonly round: number; readonly parent: string; readonly total: string } | null;
+  /**
+   * What is wrong with a record that you made up, a line each. The lines name keys: never log or send them
+   * for a person's record.
+   */
+  check(record: PersonRecord): string[];
 }
 
 /** A plan that can be trusted, from its text or its JSON document: its hash and its proof are checked. */
@@ -72,17 +106,23 @@ export interface Offer {
   readonly plan: Plan | null;
   readonly budget: Budget;
   readonly answered: Outcome | null;
-  /** Length of an epoch in seconds. */
+  /** Length of an epoch in seconds; 0 if this device has answered and there is no connection. */
   readonly seconds: number;
 }
 
 /** When a report is sent and sent again; all times in seconds. */
 export interface Patience {
+  /** Number of tries in one call, 4 by default. */
   attempts?: number;
+  /** Seconds before the second try, 1 by default; doubled with each further try, and shortened at random. */
   first?: number;
+  /** Largest number of seconds between two tries, 3600 by default. */
   most?: number;
+  /** Largest number of seconds that a call waits for a try, 30 by default. */
   longest?: number;
+  /** Seconds from reading the plan to sending the report, 0.25 by default. */
   settle?: number;
+  /** Largest number of further seconds, drawn at random; 0.25 by default. */
   spread?: number;
 }
 
@@ -98,27 +138,32 @@ export interface ClientOptions {
   /** IndexedDB by default. */
   storage?: Storage;
   patience?: Patience;
+  /** Number of reports that may wait to be sent, 100 by default. */
   mostWaiting?: number;
   fetch?: typeof globalThis.fetch;
   /** Seconds since 1970. */
   clock?: () => number;
 }
 
-/** One device and one collector. */
-export class Client {
+/**
+ * One device and one collector. It fires `outcome`, a CustomEvent whose detail is an `Outcome`, when a report
+ * that waited was sent.
+ */
+export class Client extends EventTarget {
   constructor(url: string, options?: ClientOptions);
   readonly url: string;
   budget(): Promise<Budget>;
   answers(name?: string): Promise<Outcome[]>;
-  about(name: string, expected?: string): Promise<{ readonly [name: string]: unknown }>;
-  plan(name: string, expected?: string): Promise<Plan>;
-  offer(name: string, expected?: string): Promise<Offer>;
-  answer(
-    name: string,
-    record: Record | (() => Record | Promise<Record>),
-    options?: { plan?: string },
-  ): Promise<Outcome>;
-  accept(offer: Offer, record: Record | (() => Record | Promise<Record>)): Promise<Outcome>;
+  /** `expected` is the plan that the page expects, or its hash. */
+  about(name: string, expected?: Plan | string): Promise<{ readonly [name: string]: unknown }>;
+  plan(name: string, expected?: Plan | string): Promise<Plan>;
+  /** What is wrong with a record that you made up; `plan` is a plan or the name of a collection. */
+  check(plan: Plan | string, record: RecordSource): Promise<string[]>;
+  offer(name: string, expected?: Plan | string): Promise<Offer>;
+  answer(name: string, record: RecordSource, options?: { plan?: Plan | string }): Promise<Outcome>;
+  accept(offer: Offer, record: RecordSource): Promise<Outcome>;
   flush(options?: { refused?: boolean }): Promise<Outcome[]>;
+  addEventListener(type: "outcome", listener: (event: CustomEvent<Outcome>) => void): void;
+  addEventListener(...given: Parameters<EventTarget["addEventListener"]>): void;
   close(): void;
 }

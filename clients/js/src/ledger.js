@@ -13,8 +13,8 @@ import { isList } from "./slices.js";
 const FORMAT = "keyveil/ledger/1";
 const OTHER_PLAN = "this collection was answered under another plan; a device answers once";
 
-function refuse(message) {
-  throw new BudgetError(message);
+function refuse(message, code) {
+  throw new BudgetError(message, code);
 }
 
 /** Whether a report may still be sent; with `refused`, also one that the collector refused. */
@@ -25,19 +25,23 @@ export const isWaiting = ({ state }, refused) =>
 export function checkedLimit(limit, name) {
   if (limit === undefined) return limit;
   const count = units(String(limit).replace(/\.0*$|(\.\d*?)0+$/, "$1"));
-  return count > 0n ? count : refuse(`${name} must be a number above zero`);
+  if (count > 0n) return count;
+  return refuse(`${name} must be a number above zero without an exponent, like 4 or "0.5"`, "option");
 }
 
 /** The stored ledger, or a new one with this cap in units; refuses a damaged one and another cap. */
 export function openLedger(document, limit) {
   if (document === null) {
-    if (!limit) refuse("a new ledger needs a cap");
+    if (!limit) refuse("a new ledger needs a cap: pass the option cap the first time", "cap");
     return { format: FORMAT, cap: decimalText(limit), answers: [] };
   }
   const held = units(document?.cap);
   if (document?.format !== FORMAT || !held || !isList(document.answers))
-    refuse("the ledger cannot be read");
-  if (limit && limit !== held) refuse("this ledger has another cap; it is set once");
+    refuse("the ledger cannot be read", "storage");
+  if (limit && limit !== held) {
+    const caps = `the cap ${decimalText(held)}, not ${decimalText(limit)}`;
+    refuse(`this ledger has ${caps}; it is set once, so leave the option cap out`, "cap");
+  }
   return document;
 }
 
@@ -58,7 +62,8 @@ export const answerTo = ({ answers }, hash) => answers.find(({ plan }) => plan =
 /** The same; refuses a plan that was answered in another collection. */
 export function answerIn(ledger, hash, collection) {
   const answer = answerTo(ledger, hash);
-  if (answer && answer.collection !== collection) refuse("this plan was answered in another collection");
+  if (answer && answer.collection !== collection)
+    refuse("this plan was answered in another collection", "changed");
   return answer;
 }
 
@@ -71,7 +76,7 @@ export function checkCost(ledger, plan, collection, allow = units(ledger.cap), m
   const { units: cost, proven, chain } = plan;
   const before = sum(earlier);
   const left = leftOf(ledger);
-  if (earlier.some(({ round }) => round >= (chain?.round ?? 1))) refuse(OTHER_PLAN);
+  if (earlier.some(({ round }) => round >= (chain?.round ?? 1))) refuse(OTHER_PLAN, "changed");
   if (cost > left)
     refuse(`this plan costs epsilon ${proven}, but only ${decimalText(left)} of the cap is left`);
   if (before + cost > allow)
@@ -79,23 +84,24 @@ export function checkCost(ledger, plan, collection, allow = units(ledger.cap), m
   if (earlier.length) checkRound(plan, earlier, before);
   else if (chain) {
     const total = units(chain.total);
-    if (cost > total) refuse("this plan costs more than it states for all its rounds");
+    if (cost > total) refuse("this plan costs more than it states for all its rounds", "plan");
     if (total > left || total > allow)
       refuse(`all rounds of this plan cost epsilon ${chain.total}; more than is allowed or left`);
   }
   if (ledger.answers.filter((answer) => isWaiting(answer, true)).length >= mostWaiting)
-    refuse(`${mostWaiting} reports wait to be sent`);
+    refuse(`${mostWaiting} reports wait to be sent; no more may wait (mostWaiting)`, "queue");
 }
 
 /** A later round follows the plan answered last, within what the first plan stated. */
 function checkRound({ chain, mechanism, units: cost, document }, earlier, before) {
   const first = earlier[0].chain;
   const last = earlier.at(-1);
-  if (chain?.parent !== last.plan || mechanism !== last.mechanism || !first) refuse(OTHER_PLAN);
+  if (chain?.parent !== last.plan || mechanism !== last.mechanism || !first)
+    refuse(OTHER_PLAN, "changed");
   if (before + cost > units(first.total))
     refuse(`this round exceeds the total of epsilon ${first.total} that the first plan stated`);
   if (canonical(document.schema) !== first.schema)
-    refuse("this round asks for other keys or ranges than the first");
+    refuse("this round asks for other keys or ranges than the first", "changed");
 }
 
 /** Draw the only report to a plan and add it to the ledger. `checkCost` comes first. */

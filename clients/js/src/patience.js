@@ -1,6 +1,7 @@
 /** When a report is sent, and sent again. All times are in seconds; docs/client.md says why. */
+import { checkOptions, refuse } from "./errors.js";
 import { secureWords } from "./report.js";
-import { ceil, max, min, WORD } from "./slices.js";
+import { ceil, isWhole, max, min, WORD } from "./slices.js";
 
 /** Let some seconds pass, and never less: a timer may fire early. */
 export async function pause(seconds) {
@@ -21,8 +22,14 @@ export class Patience {
   settle = 0.25;
   spread = 0.25;
 
-  constructor(changes) {
+  constructor(changes = {}) {
+    checkOptions(changes, Object.keys(this), "patience");
+    for (const name in changes)
+      if (!Number.isFinite(changes[name]) || changes[name] < 0)
+        refuse(`patience.${name} must be a number, 0 or more`);
     Object.assign(this, changes);
+    if (!isWhole(this.attempts, 1, Infinity))
+      refuse("patience.attempts must be a whole number, 1 or more");
   }
 
   /** Seconds to wait before the first try, after answering took some seconds; a multiple of a drawn time. */

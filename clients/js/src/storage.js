@@ -52,7 +52,7 @@ export function indexedDBStorage() {
     } catch {
       if (failure) throw failure;
       opened = null;
-      return refuse("this browser cannot keep the ledger");
+      return refuse("this browser cannot keep the ledger", "storage");
     }
   };
 

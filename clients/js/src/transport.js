@@ -27,10 +27,14 @@ export function checkedURL(given) {
     // refused below
   }
   const { protocol, hostname, href } = url ?? {};
-  if (!/^https?:$/.test(protocol) || href !== url.origin + url.pathname)
-    refuse("a collector's address looks like https://example.org");
+  if (!/^https?:$/.test(protocol))
+    refuse("a collector's address begins with https:// (http:// only on this machine)", "address");
+  if (/[?#]/.test(href))
+    refuse("leave out ? or # and what follows in the collector's address", "address");
+  if (href !== url.origin + url.pathname)
+    refuse("a collector's address has no name or password; pass a token as the option token", "address");
   if (protocol === "http:" && !/^(localhost|127(\.\d+){3}|\[::1])$/.test(hostname))
-    refuse("a collector on another machine needs https");
+    refuse("a collector on another machine needs https", "address");
   return href.replace(/\/+$/, "");
 }
 
@@ -83,7 +87,7 @@ export function bodyOf({ text }) {
 export const isTemporary = (status) => status < 400 || status >= 500 || LATER.includes(status);
 
 /** A reason that a collector names; another one if it is no short text. */
-const named = (reason, other) => (isText(reason) && reason.length <= 40 ? reason : other);
+export const named = (reason, other) => (isText(reason) && reason.length <= 40 ? reason : other);
 
 /**
  * What a response means for the report with an id: { state, reason, after }.

@@ -198,6 +198,162 @@ test("a later round follows the first, within its total", async () => {
   assert.ok(Number((await device(new Desk(first), { storage }).budget()).spent) <= 2);
 });
 
+/** A test of an error's message and code. */
+const says = (message, code) => (error) => {
+  assert.match(String(error), message);
+  assert.equal(error.code, code, String(error));
+  return true;
+};
+
+test("a call with misspelt or wrong options is refused before the record is read", async () => {
+  const desk = new Desk(KVUE);
+  const client = device(desk);
+  const { hash } = KVUE;
+  for (const [call, said] of [
+    [() => client.answer("menu", untouched, { plam: hash }), /answer has no option 'plam'; it has plan/],
+    [() => client.answer("menu", untouched, { hash }), /answer has no option 'hash'/],
+    [() => client.answer("menu", untouched, "abc"), /answer takes options like \{ plan/],
+    [() => client.answer("menu", untouched, { plan: "abc" }), /a plan or its hash: 64 hex/],
+    [() => client.answer("menu", untouched, { plan: null }), /a plan or its hash: 64 hex/],
+    [() => client.answer(undefined, untouched), /name a collection, like 'menu'/],
+    [() => client.flush({ refusd: true }), /flush has no option 'refusd'/],
+    [() => client.flush({ refused: "yes" }), /must be true or false/],
+    [() => client.accept({ plan: hash }, untouched), /accept takes an offer of this client/],
+    [() => client.accept(undefined, untouched), /accept takes an offer of this client/],
+  ]) {
+    await assert.rejects(call, says(said, "option"), String(call));
+  }
+  assert.deepEqual(desk.requests, []);
+  const offer = await device(new Desk(KVUE)).offer("menu");
+  const elsewhere = new Client("https://other.example", { cap: 4, storage: memoryStorage(), ...QUICK });
+  await assert.rejects(elsewhere.accept(offer, untouched), /an offer of this client/);
+});
+
+test("a plan pins as well as its hash", async () => {
+  const desk = new Desk(KVUE);
+  const other = await device(new Desk(planOf("rr"))).plan("menu");
+  await assert.rejects(
+    device(desk).answer("menu", untouched, { plan: other }),
+    says(/not the expected/, "plan"),
+  );
+  const own = await device(desk).plan("menu", KVUE.hash);
+  assert.equal((await device(desk).answer("menu", RECORD, { plan: own })).state, "counted");
+});
+
+test("a collection that cannot be asked is said in one line, without another try", async () => {
+  const refusal = (status, reason) => Response.json({ reason }, { status });
+  for (const [answer, said, code] of [
+    [() => refusal(404, "unknown"), /there is no collection 'menu' here; nothing was sent/, "unknown"],
+    [() => refusal(403, "origin"), /does not allow pages of .*--origin of keyveil coll/, "origin"],
+    [
+      () => new Response("", { status: 404 }),
+      /address is not a keyveil collector's: status 404/,
+      "collector",
+    ],
+    [() => refusal(410, "gone"), /the collector refuses: status 410 gone; nothing/, "collector"],
+    [() => Response.json({}), /not a keyveil collector's, or the collector has another/, "collector"],
+  ]) {
+    const desk = new Desk(KVUE);
+    desk.answer = answer;
+    await assert.rejects(device(desk).answer("menu", untouched), says(said, code));
+    assert.equal(desk.requests.length, 1, code);
+  }
+});
+
+test("why a collection cannot be answered has a code", async () => {
+  const fails = (about, said, code, options = {}) => {
+    const desk = new Desk(KVUE);
+    desk.about = about;
+    return assert.rejects(device(desk, options).answer("menu", untouched), says(said, code));
+  };
+  await fails({ state: "closed" }, /is closed/, "closed");
+  await fails({ state: "paused" }, /accepts no answers now/, "paused");
+  await fails({ token: true }, /only with a token/, "token");
+  const epoch = { seconds: 60, now: Math.floor(NOW / 60) };
+  await fails({ epoch }, /3600, 21600, .* are answered, from allowEpoch \(3600\) on/, "epochs");
+  await fails({ epoch: { now: 5 } }, /one is wrong/, "clock");
+  for (const time of [NOW * 1000, NaN, "now"]) {
+    await fails({}, /clock must return seconds, like Date.now\(\) \/ 1000/, "option", {
+      clock: () => time,
+    });
+  }
+  await fails({}, /0\.5 of the cap is left/, "spent", { cap: 0.5 });
+  const down = new Desk(KVUE);
+  down.answer = () => assert.fail("offline");
+  await assert.rejects(device(down).answer("menu", untouched), says(/cannot be reached/, "unreachable"));
+});
+
+test("a record may be awaited; one that cannot be read sends nothing and spends nothing", async () => {
+  const held = async (record) => {
+    const client = device(new Desk(KVUE));
+    return [await client.check("menu", record), await client.answer("menu", record)];
+  };
+  for (const record of [Promise.resolve(RECORD), async () => RECORD, () => Promise.resolve(RECORD)]) {
+    const [lines, { state }] = await held(record);
+    assert.deepEqual([lines, state], [[], "counted"]);
+  }
+  const desk = new Desk(KVUE);
+  const client = device(desk);
+  const cause = new Error("no such field");
+  const broken = [() => Promise.reject(cause), () => { throw cause; }]; // prettier-ignore
+  for (const record of broken) {
+    await assert.rejects(client.answer("menu", record), (error) => {
+      assert.equal(error.cause, cause);
+      return says(/record cannot be read.*nothing was sent/, "page")(error);
+    });
+  }
+  assert.deepEqual(desk.reports, []);
+  assert.equal((await client.budget()).spent, "0");
+});
+
+test("a developer can ask what is wrong with a record; answering stays silent", async () => {
+  const client = device(new Desk(KVUE));
+  const plan = await client.plan("menu");
+  const [key, other] = plan.keys;
+  for (const [record, lines] of [
+    [{ [key]: 4, [other]: 1.5 }, []],
+    [
+      { [key.toLowerCase()]: 4 },
+      [`key '${key.toLowerCase()}' is not in the plan; did you mean '${key}'?`],
+    ],
+    [{ [`${key}s`]: 4 }, [`key '${key}s' is not in the plan; did you mean '${key}'?`]],
+    [{ Zabaglione: 4 }, ["key 'Zabaglione' is not in the plan"]],
+    [{ [key]: "4" }, [`key '${key}': a value is not a number`]],
+    [{ [key]: NaN }, [`key '${key}': a value is NaN or infinite`]],
+    [{ [key]: 1e9 }, [`key '${key}': a value lies outside the range of its key`]],
+    [new Map([[key, -1e9]]), [`key '${key}': a value lies outside the range of its key`]],
+    [[[key, 4], [key, 4]], [`key '${key}': appears twice; a record has each key at most once`]], // prettier-ignore
+    ...["text", undefined, null, 4, [4]].map((record) => [
+      record,
+      ["a record is an object like { name: number }, a Map, or a list of pairs"],
+    ]),
+  ]) {
+    assert.deepEqual(plan.check(record), lines);
+    assert.deepEqual(await client.check("menu", record), lines);
+    assert.deepEqual(await client.check(plan, record), lines);
+    const { state } = await device(new Desk(KVUE)).answer("menu", record);
+    assert.equal(state, "counted");
+  }
+  assert.match(plan.check(Promise.resolve(RECORD))[0], /a record is an object/);
+});
+
+test("who waits for a report learns what became of it", async () => {
+  const desk = new Desk(KVUE);
+  const storage = memoryStorage();
+  desk.next = Array(9).fill("down");
+  const client = device(desk, { storage });
+  const outcomes = [];
+  client.addEventListener("outcome", ({ detail }) => outcomes.push(detail.state));
+  assert.equal((await client.answer("menu", RECORD)).state, "waiting");
+  assert.deepEqual(outcomes, []);
+  desk.next = [];
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const again = device(desk, { storage, clock: () => QUICK.clock() + 60 });
+  again.addEventListener("outcome", ({ detail }) => outcomes.push(detail.state));
+  await again.flush();
+  assert.deepEqual(outcomes, ["counted"]);
+});
+
 test("recorded words and unknown options are refused", () => {
   const desk = new Desk(KVUE);
   for (const option of ["words", "coins", "random"]) {
@@ -209,13 +365,39 @@ test("what is missing is said in one line", () => {
   const desk = new Desk(KVUE);
   const storage = memoryStorage();
   assert.throws(() => new Client(URL_, { cap: 4 }), /no IndexedDB here: pass a storage/);
-  assert.throws(() => new Client("http://collector.example", { cap: 4, storage }), /needs https/);
-  for (const url of ["collector", "ftp://x", "https://a:b@c.example", "https://c.example/?x=1"]) {
-    assert.throws(() => new Client(url, { cap: 4, storage }), /looks like https/);
+  const begins = /begins with https:\/\/ \(http:\/\/ only on this machine\)/;
+  for (const [url, said] of [
+    ["http://collector.example", /needs https/],
+    ["collector", begins],
+    ["localhost:8750", begins],
+    ["ftp://x", begins],
+    [undefined, begins],
+    ["https://c.example/?x=1", /leave out \? or # and what follows/],
+    ["https://c.example/#menu", /leave out \? or # and what follows/],
+    ["https://a:b@c.example", /no name or password; pass a token/],
+  ]) {
+    assert.throws(() => new Client(url, { cap: 4, storage }), says(said, "address"), url);
   }
-  assert.throws(() => device(desk, { cap: 0 }), /above zero/);
-  assert.throws(() => device(desk, { allow: "much" }), /above zero/);
-  assert.throws(() => device(desk, { allowEpoch: 0.5 }), /whole seconds/);
+  for (const [option, value, said] of [
+    ["cap", 0, /cap must be a number above zero/],
+    ["cap", 1e-7, /without an exponent, like 4 or "0.5"/],
+    ["cap", 1e21, /without an exponent/],
+    ["allow", "much", /allow must be a number above zero/],
+    ["allowEpoch", 0.5, /whole seconds/],
+    ["mostWaiting", 0, /mostWaiting must be a whole number, 1 or more/],
+    ["clock", 3, /the option clock must be a function/],
+    ["fetch", 3, /the option fetch must be a function/],
+    ["storage", "ledger.json", /must be a storage, like .* fileStorage\("ledger.json"\)/],
+    ["storage", memoryStorage, /must be a storage/],
+    ["token", "two words", /a token is one word/],
+    ["patience", { attemps: 2 }, /patience has no option 'attemps'; it has attempts, /],
+    ["patience", { attempts: 0 }, /patience.attempts must be a whole number, 1 or more/],
+    ["patience", { settle: "1" }, /patience.settle must be a number, 0 or more/],
+    ["patience", 4, /patience takes options like \{ attempts/],
+  ]) {
+    assert.throws(() => device(desk, { [option]: value }), says(said, "option"), `${option} ${value}`);
+  }
+  assert.throws(() => new Client(URL_, "cap"), /the client takes options like \{ cap/);
   globalThis.isSecureContext = false;
   try {
     assert.throws(() => device(desk), /^ClientError: this page is not a secure context/);
@@ -227,9 +409,15 @@ test("what is missing is said in one line", () => {
 test("a ledger has one cap, and a damaged one is refused", async () => {
   const desk = new Desk(KVUE);
   const storage = memoryStorage();
-  await assert.rejects(device(desk, { storage, cap: undefined }).budget(), /needs a cap/);
+  await assert.rejects(
+    device(desk, { storage, cap: undefined }).budget(),
+    says(/needs a cap: pass the option cap the first/, "cap"),
+  );
   await device(desk, { storage }).answer("menu", RECORD);
-  await assert.rejects(device(desk, { storage, cap: 5 }).budget(), /another cap/);
+  await assert.rejects(
+    device(desk, { storage, cap: 5 }).budget(),
+    says(/has the cap 4, not 5; it is set once, so leave the option cap out/, "cap"),
+  );
   assert.equal((await device(desk, { storage, cap: undefined }).budget()).cap, "4");
   await storage.update(() => ({ format: "something else" }));
   await assert.rejects(device(desk, { storage }).answer("menu", untouched), /cannot be read/);

@@ -26,6 +26,22 @@ test("a device in Node answers once across restarts", async () => {
   assert.equal(statSync(path).mode & 0o777, 0o600);
 });
 
+test("a ledger that has no place is said in one line", async () => {
+  for (const path of [undefined, ""]) assert.throws(() => fileStorage(path), /needs the path/);
+  const missing = join(folder(), "missing");
+  await assert.rejects(
+    fileStorage(join(missing, "ledger.json")).update(() => ({})),
+    (error) => {
+      assert.ok(error.message.includes(`${missing}, cannot be written (ENOENT)`), error.message);
+      return error.code === "storage";
+    },
+  );
+});
+
+test("the notice can be imported where there is no page", async () => {
+  assert.ok((await import("../src/consent.js")).STRINGS.title);
+});
+
 test("many changes at once are all kept", async () => {
   const path = join(folder(), "ledger.json");
   const add = () => fileStorage(path).update((document) => ({ count: (document?.count ?? 0) + 1 }));

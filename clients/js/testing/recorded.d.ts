@@ -1,4 +1,4 @@
-import type { Plan, Record } from "../src/index.js";
+import type { Plan, PersonRecord } from "../src/index.js";
 
 /** The cells that a record marks with exactly these words; for vectors and tests alone. */
-export function recordedCells(plan: Plan, record: Record, words: ArrayLike<number>): number[];
+export function recordedCells(plan: Plan, record: PersonRecord, words: ArrayLike<number>): number[];

@@ -22,6 +22,7 @@ from ..simulate.comparison_table import SHORT, cells, footnotes, headings, row_n
 from ..simulate.contest import Contest
 from ..simulate.contest_row import on_scale
 from ..simulate.parallel import ContestResult, measure
+from ..simulate.planner_ways import OLDER_NAMES, WAYS, prior_if_held
 from .arguments import (
     NO_RANGE,
     RANGE,
@@ -30,6 +31,7 @@ from .arguments import (
     read_count,
     read_everyone,
     read_names,
+    read_numbers,
     read_range,
     tell_who_takes_part,
 )
@@ -48,6 +50,13 @@ POPULATIONS = {
 """Synthetic populations: the name of each, and the function that makes it."""
 MANY_OUTSIDE = 0.2
 """Share of clipped values from which a note asks whether the range is right."""
+
+
+class Way(click.Choice[str]):
+    """A way to tell the planner; older names of ways are understood, too."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(super().convert(OLDER_NAMES.get(value, value), param, ctx))
 
 
 @click.command()
@@ -73,7 +82,7 @@ MANY_OUTSIDE = 0.2
     "channel.  [default: kvue,pckv_ue,auto; conditional: ioh,auto]",
 )
 @click.option("--epsilon", default="1", help="Epsilons separated by commas.")
-@click.option("--repeat", default=20, help="Repetitions.")
+@click.option("--repeat", "--repetitions", "repeat", default=20, help="Repetitions.")
 @click.option(
     "--conditional",
     "keys_together",
@@ -94,12 +103,17 @@ MANY_OUTSIDE = 0.2
     help="The error in the table and the picture; --json has both.",
 )
 @click.option(
+    "--told",
     "--prior",
-    type=click.Choice(["table", "default", "one-round", "pilot"]),
-    help="What the planner is told. table: the table itself. default: nothing, and it first asks a few "
-    "people how many keys they hold where that pays. one-round: nothing, and it never does. pilot: "
-    "nothing, and it always does. Without it auto has rows for table, one-round and pilot; each can be "
+    "told",
+    type=Way(WAYS),
+    help="What the planner is told. table: the table itself. nothing: nothing, and it first asks a few "
+    "people how many keys they hold where that pays. one_round: nothing, and it never does. pilot: "
+    "nothing, and it always does. Without it auto has rows for table, one_round and pilot; each can be "
     "named: auto:table, auto:nothing, auto:one_round, auto:pilot.",
+)
+@click.option(
+    "--held", help="In place of --told: how many keys people hold on average is all it is told."
 )
 @click.option("--processes", type=int, help="Processes to use.  [default: one for each core]")
 @click.option("--coins", "stated", metavar="KEY", help="Coins from a stated key, to repeat a run.")
@@ -113,7 +127,7 @@ def compare(**options: Any) -> None:
     """
     given = CompareOptions(**options)
     names, epsilons, contest = read_contest(given)
-    competitors = competitors_of(names, contest, given.prior is None)
+    competitors = competitors_of(names, contest, given.told is None and given.held is None)
     with progress("comparing", "plans") as on_progress:
         result = measure(
             contest,
@@ -164,8 +178,8 @@ def read_contest(given: CompareOptions) -> tuple[list[str], list[str], Contest]:
     estimators, epsilons = read_estimators(given.estimator), read_epsilons(given.epsilon)
     if given.keys_together and ALL in competitors:
         raise PlanError("--mechanism all is for single keys; name mechanisms for conditionals")
-    if given.keys_together and given.prior == "pilot":
-        raise PlanError("--prior pilot is for single keys; a pilot does not tell what goes together")
+    if given.keys_together and given.told == "pilot":
+        raise PlanError("--told pilot is for single keys; a pilot does not tell what goes together")
     population = _population(given)
     values = Schema.of(1) if given.data is None else Schema.of(1, *given.range)
     if given.repeat == 1:
@@ -177,12 +191,11 @@ def read_contest(given: CompareOptions) -> tuple[list[str], list[str], Contest]:
         Coins.secure() if given.stated is None else Coins.stated(given.stated),
         given.calibrate or calibration,
         estimators,
-        nothing=given.prior not in (None, "table"),
-        one_round=given.prior == "one-round",
-        pilot=given.prior == "pilot",
-        pilots=MOST_PILOTS if given.prior is None else None,
+        pilots=MOST_PILOTS if given.told is None else None,
         keys_together=given.keys_together or None,
         named_on=ExactScale.of(values),
+        prior=prior_if_held(population.schema, read_numbers(given, "held").get("held"), given.told),
+        **WAYS[given.told or "table"],  # type: ignore[arg-type]
     )
     return competitors, epsilons, contest
 
@@ -198,6 +211,8 @@ def _check_options(given: CompareOptions) -> None:
     if given.data is not None and given.synthetic is not None:
         raise click.UsageError("compare takes --data or --population, not both")
     read_count(given.people, "people")
+    if given.held is not None and given.told is not None:
+        raise click.UsageError("compare takes --held or --told, not both")
     numbers = {"repeat": given.repeat, "top": given.most_keys, "processes": given.processes}
     for name, number in numbers.items():
         if number is not None and number < 1:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from ..foundation.coins import Coins
+from ..people.example_orders import DISHES
 
-FOODS = {  # share of people who order it, mean rating on 1..5 among them
-    "Hamburger": (0.62, 3.9),
-    "Fries": (0.48, 2.6),
-    "Pepsi": (0.55, 4.4),
-    "Salad": (0.30, 3.1),
-    "Ice cream": (0.12, 4.7),
-}
+FOODS = dict(
+    zip(
+        DISHES,
+        ((0.62, 3.9, 1), (0.48, 2.6, 1), (0.55, 4.4, 1), (0.30, 3.1, -1), (0.20, 4.0, 0)),
+        strict=True,
+    )
+)
+"""Of each dish: the share of people who order it, its mean rating on 1..5 among them, and whether a
+taste for fast food raises both (1), lowers them (-1) or has nothing to do with them (0)."""
 
 
 def population(people: int) -> tuple[np.ndarray, np.ndarray]:
@@ -20,10 +23,10 @@ def population(people: int) -> tuple[np.ndarray, np.ndarray]:
     draw = Coins.stated("demo population").generator()
     taste = draw.normal(size=people)
     held, ratings = [], []
-    for food, (share, mean) in FOODS.items():
-        pull = (-1.2 if food == "Salad" else 1.2) * taste + draw.normal(size=people)
+    for share, mean, fast in FOODS.values():
+        pull = 1.2 * fast * taste + draw.normal(size=people)
         held.append(pull > np.quantile(pull, 1 - share))
-        liked = mean + (-0.3 if food == "Salad" else 0.3) * taste + draw.normal(0, 0.8, size=people)
+        liked = mean + 0.3 * fast * taste + draw.normal(0, 0.8, size=people)
         ratings.append(np.clip(np.round(liked * 2) / 2, 1, 5))
     return np.column_stack(held), np.column_stack(ratings)
 

@@ -11,11 +11,12 @@ import click
 
 from ..foundation.errors import KeyveilError, PlanError
 from ..foundation.exact import rounded_up, text, total
-from ..mechanisms import REGISTRY, mechanism_named
+from ..mechanisms import REGISTRY
 from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
+from ..plan.registry import parse_mechanism
 from ..plan.tally import Tally
 from .arguments import RANGE, Given, read_count, read_numbers, read_schema
 from .output import as_json, counted, print_json, progress
@@ -28,13 +29,29 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 """The name that stands for the planner's choice."""
+QUERIES = "queries"
+"""The parameter of a mechanism that is made for queries, which ``--ask`` states, too."""
 SET = (
     "A parameter of the mechanism. One that is a value or a spread is on the scale of --range; if keys "
     "have different ranges, in half ranges, as --mean and --spread."
 )
 
 
-@click.command()
+class PlanCommand(click.Command):
+    """A command that says how to set a parameter of a mechanism if it is typed as an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name.lstrip("-").replace("-", "_")
+            if not any(name in kind.parameters for kind in REGISTRY.values()):
+                raise
+            message = f"No such option: {error.option_name}; a mechanism's parameter is --set {name}="
+            raise click.UsageError(f"{message}VALUE", ctx) from None
+
+
+@click.command(cls=PlanCommand)
 @click.option(
     "--keys",
     type=click.Path(),
@@ -45,7 +62,8 @@ SET = (
 @click.option("--epsilon", help="The promise, like 1 or 0.5.")
 @click.option(
     "--mechanism",
-    help="auto, the one with the least predicted error, or one of: " + ", ".join(REGISTRY) + ".",
+    help="auto, the one with the least predicted error, or one of: " + ", ".join(REGISTRY) + ". "
+    "graded:levels=5 sets a parameter, as --set does.",
 )
 @click.option(
     "--calibrate",
@@ -67,12 +85,12 @@ SET = (
 @click.option(
     "--ask",
     help="For auto: both (frequency and mean of every key), frequency, mean, conditional (every key "
-    "given every other), or queries separated by semicolons.  [default: both]",
+    "given every other), or queries separated by semicolons; for workload: queries.  [default: both]",
 )
 @click.option(
     "--held",
     help="With --people: the average number of keys that a person holds.  [default: three in ten keys; "
-    "auto, but for conditionals: anything from one key to most]",
+    "auto: anything from one key to most]",
 )
 @click.option(
     "--pilot",
@@ -195,8 +213,14 @@ def _named_plan(given: PlanOptions) -> PlanResult:
     """The plan of a mechanism that is named."""
     people = given.count
     schema, epsilon, _, notes = _read_schema(given)
-    mechanism_named(str(given.mechanism), AUTO)
+    parse_mechanism(str(given.mechanism), AUTO)
     calibrate, parameters = given.calibrate or "paper", _parameters(given.given)
+    if given.ask is not None:
+        if QUERIES in parameters:
+            raise PlanError(f"give the queries once: --ask or --set {QUERIES}=")
+        if "(" not in given.ask:
+            raise PlanError("workload takes queries, like --ask 'mean(A | B)'; pairs answers all pairs")
+        parameters[QUERIES] = given.ask
     plan_ = Plan.of(schema, str(given.mechanism), epsilon, calibrate, **parameters)
     return _with_expectation(given, plan_, people, notes)
 
@@ -253,11 +277,22 @@ def _show(given: PlanOptions, result: PlanResult) -> None:
     if given.output:
         click.echo(
             f"{given.output}: {plan_.mechanism_name}, {counted(len(plan_.schema.keys), 'key')}, "
-            f"promises epsilon {text(plan_.promised)}, "
+            f"{_promise(plan_)}, "
             f"proves {rounded_up(plan_.proven)}, {plan_.bits_per_report:.2f} bits a report"
         )
     elif not given.explain:
         click.echo(plan_.dumps())
+
+
+def _promise(plan_: Plan) -> str:
+    """The promised epsilon; of a chain whose rounds share it, that of this round and of all."""
+    promised = text(plan_.promised)
+    if plan_.chain is None or Decimal(plan_.chain["total"]) == plan_.promised:
+        return f"promises epsilon {promised}"
+    return (
+        f"round {plan_.chain['round']} of {plan_.parameters['rounds']} promises epsilon "
+        f"{float(plan_.promised):.4g} of {plan_.chain['total']} in all"
+    )
 
 
 # -- options that fit together -----------------------------------------------------------------------
@@ -286,7 +321,9 @@ def _check_together(context: click.Context, given: PlanOptions) -> None:
     if missing:
         raise click.UsageError(f"plan needs {', '.join(missing)} (or --next PLAN TALLY)")
     if given.mechanism != AUTO:
-        _refuse(used, ONLY_AUTO, "only for --mechanism auto")
+        if not _takes_queries(str(given.mechanism)):
+            _refuse(used, {"ask"}, "only for --mechanism auto or workload")
+        _refuse(used, ONLY_AUTO - {"ask"}, "only for --mechanism auto")
         if given.people is None:
             _refuse(used, PRIOR | {"explain"}, "only with --people")
         return
@@ -303,6 +340,12 @@ def _check_together(context: click.Context, given: PlanOptions) -> None:
             "--calibrate paper is for a mechanism that you name; auto makes all tight, to compare them "
             "at equal true epsilon"
         )
+
+
+def _takes_queries(mechanism: str) -> bool:
+    """Whether a mechanism is made for queries; False if there is none of this name."""
+    name = mechanism.partition(":")[0]
+    return name in REGISTRY and QUERIES in REGISTRY[name].parameters
 
 
 def _is_given(context: click.Context, name: str) -> bool:
@@ -363,7 +406,7 @@ def _expectation(plan_: Plan, people: int, prior: Prior) -> Expectation:
     from .planner_output import expectation, expected
 
     try:
-        conditional = outlook(plan_, people)
+        conditional = outlook(plan_, people, prior)
     except KeyveilError:
         conditional = None  # its views contain several keys, but not to be asked together
     if conditional is not None:

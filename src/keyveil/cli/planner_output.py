@@ -12,10 +12,10 @@ import click
 from ..estimate.forecast.key_forecast import forecast
 from ..estimate.shrink.shrinkage import FEWEST
 from ..estimate.together.query import Query
-from ..foundation.errors import PlanError
+from ..foundation.errors import PlanError, nearest
 from ..foundation.exact import text
 from ..people.beliefs import Beliefs
-from ..people.prior import Prior
+from ..people.prior import Prior, keys_in_words
 from ..people.scale import Scale
 from ..people.schema import Schema
 from ..plan.plan import Plan
@@ -38,7 +38,9 @@ def question_of(words: str) -> str | list[str]:
     if words in ASKS:
         return words
     if "(" not in words:
-        raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries separated by semicolons")
+        near = nearest(words, ASKS)
+        hint = "" if near is None else f"; did you mean {near}?"
+        raise PlanError(f"--ask is one of {', '.join(ASKS)}, or queries separated by semicolons{hint}")
     return [str(query) for query in Query.parse_all(words)]
 
 
@@ -65,7 +67,7 @@ def what_was_made(advice: Advice, one_round: bool) -> list[str]:
             f"one plan for everyone ({advice.best.name}; --one-round makes it) may have "
             f"{advice.best.score:.2f} times",
         ]
-    elif told_nothing(advice) and advice.may_answer:
+    elif told_nothing(advice) and advice.may_answer and advice.ask != "conditional":
         why = "as --one-round says" if first is not None else "a first round would not pay"
         lines = [f"the plan is one for everyone ({why})", str(advice)]
     if advice.fact is not None and advice.may_answer:
@@ -91,7 +93,7 @@ def explain(advice: Advice, one_round: bool = False) -> None:
     over = "the best plan's, from the best to the worst belief" if knows_nothing else "the first's"
     say(f"error: squared error over {over}: {errors_compared(advice, few)}")
     scale = Scale.of(best.plan.schema)
-    held = f" if people hold {advice.prior.held:.3g} keys" if knows_nothing else ""
+    held = f" if people hold {keys_in_words(advice.prior.held)}" if knows_nothing else ""
     say(f"{sign}: how far {answer} is off before any shrinkage{held}, means {scale}")
     if scale.note:
         say(f"half ranges: {scale.note}; spread and mean of a mechanism are in half ranges, too")

@@ -99,7 +99,7 @@ class Workload(Mechanism):
         if not queries:
             raise PlanError(
                 "workload needs to know what it must answer: give queries, separated by ;, like "
-                "'mean(A | B); frequency(C | !D)'"
+                "'workload:queries=mean(A | B); frequency(C | !D)'"
             )
         needs = self._needs(schema, queries)
         channels = {

@@ -8,7 +8,7 @@ values are as stated, or at the defaults of ``Prior``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -76,6 +76,12 @@ class Beliefs:
             for words, law in laws.items()
         )
         return cls(possible, possible[-2].prior, mean=mean, spread=spread)
+
+    @property
+    def about_several_keys(self) -> Beliefs:
+        """The beliefs under which some people hold several keys: others say nothing of conditionals."""
+        several = tuple(belief for belief in self.possible if belief.prior.sizes[2:].any())
+        return replace(self, possible=several)
 
     @property
     def keys(self) -> int:

@@ -49,6 +49,16 @@ MOST_LOOKED = 1 << 20
 """The target number of (person, view) samples."""
 
 
+def three_digits(number: float) -> str:
+    """An average number of keys in three digits: 2.11, 15, 2,520."""
+    return f"{float(f'{number:.3g}'):,.10g}"
+
+
+def keys_in_words(held: float) -> str:
+    """An average number of keys with its noun."""
+    return f"{three_digits(held)} {'key' if round(held, 2) == 1 else 'keys'}"
+
+
 @dataclass(frozen=True)
 class Prior:
     """Representative keys, the law of their values, and how many keys people hold.
@@ -77,7 +87,7 @@ class Prior:
 
     def __repr__(self) -> str:
         held = float(self.sizes @ np.arange(len(self.sizes)))
-        return f"Prior({self.count.sum():.0f} keys, {held:.3g} held on average, {self.source})"
+        return f"Prior({self.count.sum():.0f} keys, {three_digits(held)} held on average, {self.source})"
 
     def __post_init__(self) -> None:
         if not len(self.count) == len(self.frequency) == len(self.values):
@@ -132,7 +142,7 @@ class Prior:
             np.repeat(frequency, 3),
             np.array(laws * len(frequency)),
             usual_sizes(share, keys) if law is None else law,
-            f"{held:.3g} {'key' if round(held, 2) == 1 else 'keys'} held on average, "
+            f"{keys_in_words(held)} held on average, "
             f"means near {scale.value(mean):.6g}, spread {scale.half * spread:.6g} {scale}",
         )
 

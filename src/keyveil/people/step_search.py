@@ -24,16 +24,16 @@ def steps_up_to(ladder: Floats, heights: Floats) -> Integers:
     if len(heights) < 4 * marks:
         return np.searchsorted(ladder, heights, "right")
     guide = np.searchsorted(ladder, np.arange(marks) / _MARKS, "right")
-    found = np.empty(len(heights), np.int64)
+    steps = np.empty(len(heights), np.int64)
     for first in range(0, len(heights), _AT_ONCE):
-        some = heights[first : first + _AT_ONCE]
-        mark = (some * _MARKS).astype(np.int64)
+        block = heights[first : first + _AT_ONCE]
+        mark = (block * _MARKS).astype(np.int64)
         at, most = guide[mark], guide[mark + 1]
         left = np.flatnonzero(at < most)
         for _ in range(_CLIMBED):
-            left = left[ladder[at[left]] <= some[left]]
+            left = left[ladder[at[left]] <= block[left]]
             at[left] += 1
             left = left[at[left] < most[left]]
-        at[left] = np.searchsorted(ladder, some[left], "right")
-        found[first : first + _AT_ONCE] = at
-    return found
+        at[left] = np.searchsorted(ladder, block[left], "right")
+        steps[first : first + _AT_ONCE] = at
+    return steps

@@ -66,8 +66,8 @@ class Views:
     @cached_property
     def singles_of(self) -> int:
         """The number of keys if these are ``singles``, else 0."""
-        each = self.weights is None and all(view == (key,) for key, view in enumerate(self.keys))
-        return len(self.keys) if each else 0
+        single = self.weights is None and all(view == (key,) for key, view in enumerate(self.keys))
+        return len(self.keys) if single else 0
 
     @cached_property
     def bounds(self) -> np.ndarray:

@@ -225,9 +225,9 @@ def _sliced_keys(plan: Plan, people: People, source: BlockSource, loops: Any) ->
         return codes
     starts, keys, values = table
     for rows, words in _chunks(people, source, WORDS_PER_BLOCK):
-        some = starts[rows.start : rows.stop + 1], keys, values
+        run = starts[rows.start : rows.stop + 1], keys, values
         left = max(0, inside - rows.start)
-        loops.report_keys(words, None, 0, column, views, left, some, ranges, *law, codes[rows])
+        loops.report_keys(words, None, 0, column, views, left, run, ranges, *law, codes[rows])
     return codes
 
 
@@ -238,8 +238,8 @@ def _flipped_keys(plan: Plan, people: People, source: BlockSource, loops: Any) -
     starts, keys, values = table
     for rows, words in _chunks(people, source, draw.words):
         picked, states = np.empty(len(words), np.int64), np.empty(len(words), np.uint32)
-        some = starts[rows.start : rows.stop + 1], keys, values
-        loops.hold_keys(words, views, max(0, inside - rows.start), some, ranges, picked, states)
+        run = starts[rows.start : rows.stop + 1], keys, values
+        loops.hold_keys(words, views, max(0, inside - rows.start), run, ranges, picked, states)
         codes[rows] = plan.packing.codes(picked, draw(people.addresses[rows], words, states))
     return codes
 

@@ -114,21 +114,21 @@ class Planes:
         count = len(addresses)
         marks = np.empty((self._ends.shape[1], count, self._groups), np.uint32)
         who, where = np.empty((2, count * (self._groups + 1)), np.uint32)
-        found = 0
+        undecided = 0
         positions, silent, ends = self._facts
         for group in range(0, self._groups, GROUPS):
             words = self._first_words(addresses, group)
-            groups, found_in = min(GROUPS, self._groups - group), (who, where)
+            groups, open_places = min(GROUPS, self._groups - group), (who, where)
             whole = min(groups, positions // 32 - group) if len(marks) == 1 else 0
             run = words, group, whole
-            found = self._loops.draw_one_end(*run, ends[0, 0], marks[0], *found_in, found)
+            undecided = self._loops.draw_one_end(*run, ends[0, 0], marks[0], *open_places, undecided)
             run = words[whole * self._loops.AT_FIRST :], group + whole, groups - whole
-            found = self._loops.draw_planes(*run, positions, ends[0], marks, *found_in, found)
+            undecided = self._loops.draw_planes(*run, positions, ends[0], marks, *open_places, undecided)
             run = words, group, groups
             facts = positions, silent, ends, states, marks
-            found = self._loops.mark_own(*run, *facts, *found_in, found)
-        if found:
-            self._finish(addresses, states, who[:found], where[:found], marks)
+            undecided = self._loops.mark_own(*run, *facts, *open_places, undecided)
+        if undecided:
+            self._finish(addresses, states, who[:undecided], where[:undecided], marks)
         out[:] = self._pack(marks)[:, : out.shape[1]]
 
     def _first_words(self, addresses: Words, group: int) -> Words:
@@ -140,8 +140,8 @@ class Planes:
             numbers = numbers[: len(numbers) - first + self._last]
         size = len(numbers) * len(addresses)
         plain = self._plain[:size].reshape(len(numbers), len(addresses), WORDS_PER_BLOCK)
-        again = None if group else addresses
-        return self._coins.fill_at(again, numbers[:, None], plain, self._room)
+        first_addresses = None if group else addresses
+        return self._coins.fill_at(first_addresses, numbers[:, None], plain, self._room)
 
     def _finish(
         self, addresses: Words, states: np.ndarray, who: np.ndarray, where: np.ndarray, marks: np.ndarray

@@ -49,6 +49,7 @@ class PlanDoor(ShownResult):
         people: SupportsFloat,
         *,
         ask: str | Sequence[str] = "both",
+        held: float | None = None,
         prior: Prior | Beliefs | None = None,
         force: bool = False,
     ) -> Plan:
@@ -56,15 +57,15 @@ class PlanDoor(ShownResult):
 
         ``schema`` has the keys, and the plan promises ``epsilon``. ``ask`` is "both" (frequency and mean
         of every key), "frequency", "mean", "conditional" (every key given every other), or a list of
-        queries. ``prior`` is what is known about people. Without a prior it is the plan with the
-        smallest worst regret, whatever number of keys people hold; for conditionals three in ten people
-        are taken to hold each key, so pass a prior if yours hold fewer. If no plan can answer, the error
-        says what it would take; ``force`` returns the best one anyway. A warning says if the planner
-        does not expect useful answers from it, or only if people hold certain numbers of keys.
+        queries. ``held`` is the average number of keys that a person holds; ``prior`` is more that is
+        known about people, in its place. Without either it is the plan with the smallest worst
+        regret, whatever number of keys people hold. If no plan can answer, the error says what it would
+        take; ``force`` returns the best one anyway. A warning says if the planner does not expect useful
+        answers from it, or only if people hold certain numbers of keys.
         """
         from ..planner.planner import advise
 
-        advice = advise(schema, epsilon, people, ask=ask, prior=prior, brief=force)
+        advice = advise(schema, epsilon, people, ask=ask, held=held, prior=prior, brief=force)
         if not advice.may_answer and not force:
             raise PlanError(advice.why)
         if not advice.answers:
@@ -79,18 +80,20 @@ class PlanDoor(ShownResult):
         people: SupportsFloat,
         *,
         ask: str | Sequence[str] = "both",
+        held: float | None = None,
         prior: Prior | Beliefs | None = None,
         brief: bool = False,
     ) -> Advice:
         """Every plan that could be taken with its predicted error, best first, and why.
 
         ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every
-        key given every other), or a list of queries. ``prior`` is what is known about people. ``brief``
-        saves time: if no plan can answer, no larger epsilon is searched for.
+        key given every other), or a list of queries. ``held`` is the average number of keys that a
+        person holds; ``prior`` says more about people, in its place. ``brief`` saves
+        time: if no plan can answer, no larger epsilon is searched for.
         """
         from ..planner.planner import advise
 
-        return advise(schema, epsilon, people, ask=ask, prior=prior, brief=brief)
+        return advise(schema, epsilon, people, ask=ask, held=held, prior=prior, brief=brief)
 
     @property
     def frame_library(self) -> str | None:  # type: ignore[override]

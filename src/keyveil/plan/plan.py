@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..foundation.errors import PlanError
 from ..foundation.exact import Number, own_context, text
 from ..people.scale import DOCUMENT, ExactScale
 from ..people.schema import Schema
@@ -17,7 +18,7 @@ from .device_side import DeviceSide
 from .front_door import PlanDoor
 from .plan_parts import ENCODE, PartViews, PlanPart, check_parts, flattened_channels, weights_of
 from .recipe import Draft, Recipe, written
-from .registry import mechanism_named
+from .registry import mechanism_named, parse_mechanism
 
 if TYPE_CHECKING:
     from .tally import Tally
@@ -47,10 +48,15 @@ class Plan(DeviceSide, PlanDoor):
         ``calibrate`` is "paper", parameters as published, or "tight", the largest that keep the promise.
         Other ``parameters`` are the mechanism's own, such as ``levels`` of ``graded``. Those that are
         values or spreads are on the range of the schema's keys. If keys have different ranges, they are
-        on [-1, 1], whose ends are those of each key's own range.
+        on [-1, 1], whose ends are those of each key's own range. They may also be in the name, as in
+        ``compare``: "graded:levels=5".
         """
         scale = ExactScale.of(schema)
-        return cls._of_parameters(schema, mechanism, epsilon, calibrate, parameters, scale)
+        name, named = parse_mechanism(mechanism)
+        twice = [parameter for parameter in named if parameter in parameters]
+        if twice:
+            raise PlanError(f"{twice[0]} is given twice: in {mechanism!r} and by itself")
+        return cls._of_parameters(schema, name, epsilon, calibrate, {**named, **parameters}, scale)
 
     @classmethod
     def of_document(

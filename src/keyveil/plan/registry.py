@@ -10,7 +10,7 @@ from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from typing import Generic, TypeVar
 
-from ..foundation.errors import PlanError, choices
+from ..foundation.errors import PlanError, choices, nearest
 from .encoding import Encoding
 from .recipe import Recipe
 
@@ -59,24 +59,34 @@ REGISTRY: MutableMapping[str, Recipe] = _Registry("keyveil.mechanisms", Recipe) 
 """The mechanisms."""
 ENCODINGS: MutableMapping[str, Encoding] = _Registry("keyveil.mechanisms.encodings", Encoding)  # type: ignore[type-abstract]
 """The encodings."""
+LIST = "keyveil mechanisms"
+"""The command that lists all mechanisms."""
 
 
 def mechanism_named(name: str, *also: str) -> Recipe:
-    """The mechanism of that name, or an error that lists them all and the names in ``also``."""
+    """The mechanism of that name, or an error with the nearest one; ``also`` are other names.
+
+    If none is near, the error lists them all.
+    """
     if name not in REGISTRY:
-        hint = "Plan.choose takes the best one; " if name == "auto" else ""
-        raise PlanError(f"unknown mechanism {name!r}; {hint}{choices(name, [*REGISTRY, *also])}")
+        known = [*REGISTRY, *also]
+        near = nearest(str(name), known)
+        hint = choices(name, known) if near is None else f"did you mean {near}? {LIST} lists all"
+        if name == "auto":
+            hint = f"Plan.choose takes the best one; {LIST} lists all"
+        raise PlanError(f"unknown mechanism {name!r}; {hint}")
     return REGISTRY[name]
 
 
-def parse_mechanism(name: str) -> tuple[str, dict[str, str]]:
+def parse_mechanism(name: str, *also: str) -> tuple[str, dict[str, str]]:
     """A mechanism's name and its parameters, from text like ``graded:levels=5`` or ``pairs:grr``.
 
     Parameters are joined by ``+``. A value without a name is the ``channel``. Of a mechanism that makes
-    plans of parts, the whole rest is the list of its ``parts``.
+    plans of parts, the whole rest is the list of its ``parts``. An unknown name is refused; ``also`` are
+    other names that the error knows.
     """
     mechanism, _, rest = name.partition(":")
-    if mechanism_named(mechanism).makes_parts and rest:
+    if mechanism_named(mechanism, *also).makes_parts and rest:
         return mechanism, {"parts": rest.removeprefix("parts=")}
     parameters: dict[str, str] = {}
     for part in filter(None, rest.split("+")):

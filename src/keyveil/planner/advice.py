@@ -15,22 +15,25 @@ from ..foundation.exact import text
 from ..foundation.result_table import ResultTable
 from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.beliefs import Beliefs, in_words
-from ..people.prior import Prior
+from ..people.prior import Prior, keys_in_words, three_digits
 from ..people.scale import Scale
 from ..plan.plan import Plan
 from .advice_table import HEADINGS, option_cells, told_nothing
 from .first_round import FirstRound
 from .helpful_fact import HelpfulFact
-from .key_scores import people_factor
+from .key_scores import refined_factor
 from .options import ALIKE, Option
 
 if TYPE_CHECKING:
     from ..plot.style import Axes
 
-STEPS = 8
-"""The most steps of the search for the number of people that a plan needs."""
-MOST_PEOPLE = 1e15
-"""The search for a number of people ends here."""
+ALMOST_ONE = 0.995
+"""A ratio below this is not written as 1.00."""
+IF_KNOWN = (
+    "If you know how many keys people hold on average, pass held=...; "
+    "from a table of such people prior=Prior.of_people(schema, people) knows more"
+)
+"""What to tell the planner if it knows nothing of the people."""
 AXES = ("epsilon", "people")
 """What errors can be drawn against."""
 
@@ -92,19 +95,9 @@ class Advice(ShownResult):
         return list(seen.values())[:most]
 
     def factor(self, option: Option) -> float:
-        """The factor of people that an option needs to answer; at most 1 if it can already.
-
-        Errors do not fall exactly as people rise, so it is found step by step.
-        """
-        people, factor = self.people, option.people_factor
-        for _ in range(STEPS):
-            if not factor > 1 or not np.isfinite(people * factor) or people * factor > MOST_PEOPLE:
-                break
-            people = ceil(people * max(factor, 1.02))
-            factor = people_factor(option.plan, people, self.ask, self._hardest(option))
-        if factor > 1:
-            return inf
-        return option.people_factor if people == self.people else people / self.people
+        """The factor of people that an option needs to answer; at most 1 if it can already."""
+        first, prior = option.people_factor, self._hardest(option)
+        return refined_factor(option.plan, self.people, self.ask, prior, first)
 
     def _hardest(self, option: Option) -> Prior:
         """The prior under which an option needs the most people."""
@@ -117,18 +110,39 @@ class Advice(ShownResult):
         assert self.beliefs is not None
         best, beliefs = self.best, self.beliefs
         if beliefs.weights is None:
-            words = (
-                f"{best.name} is the safest choice: its error is at most {best.score:.2f} times that of "
-                "the best plan, whatever number of keys people hold"
-            )
+            words = f"{best.name} is the best plan, whatever number of keys people hold"
+            if best.score >= 2 - ALMOST_ONE:
+                words = (
+                    f"{best.name} is the safest choice: its error is at most {best.score:.2f} times "
+                    "that of the best plan, whatever number of keys people hold"
+                )
         else:
             words = f"{best.name} has the least predicted error over what the pilot leaves possible"
         if self.answers:
             return words
         able = self.able(best)
         if not able:
-            return f"{words}; but its answers are not useful, and those of another plan could be"
-        return f"{words}; but answers are useful only if people hold {able}"
+            return f"{words}; but {self._what_would_help()}"
+        return f"{words}; but answers are useful only if people hold {able}{self._in_numbers(best)}"
+
+    def _what_would_help(self) -> str:
+        """If the choice can answer under no belief: the people that it needs, and who answers now."""
+        factor = self.factor(self.best)
+        needed = f": it takes about {ceil(self.people * factor):,}" if isfinite(factor) else ""
+        other = next(option for option in self.options if min(option.people_factors) <= 1)
+        return (
+            f"its answers are not useful with {self.people:,} people{needed}; "
+            f"those of {other.name} are if people hold {self.able(other)}"
+        )
+
+    def _in_numbers(self, option: Option) -> str:
+        """The fewest keys with which an option can answer, if a belief is no number by itself."""
+        assert self.beliefs is not None
+        if self.beliefs.weights is not None:
+            return ""
+        place = [factor <= 1 for factor in option.people_factors].index(True)
+        held = self.beliefs.priors[place].held
+        return f" (on average {three_digits(held)} of {self.prior.keys:,})"
 
     def able(self, option: Option) -> str:
         """The beliefs under which an option can answer, in words; empty without any."""
@@ -147,10 +161,10 @@ class Advice(ShownResult):
         if not self.answers:
             held = ""
             if self.ask == "conditional":
-                held = f"if people hold {self.prior.held:.3g} keys on average, "
+                held = f"if people hold {keys_in_words(self.prior.held)} on average, "
             if self.beliefs is not None:
                 assumed = " (assumed: nothing is known)" if self.beliefs.weights is None else ""
-                held = f"if people hold {self.prior.held:.3g} keys{assumed}, "
+                held = f"if people hold {keys_in_words(self.prior.held)}{assumed}, "
             either = f", or epsilon {self.epsilon_needed}" if self.epsilon_needed else ""
             return (
                 f"with {self.people:,} {'people' if self.people > 1 else 'person'} at epsilon "
@@ -171,6 +185,12 @@ class Advice(ShownResult):
         if not others or not best.score > 0:
             return least
         ratio = others[0].score / best.score
+        if ratio < ALMOST_ONE:
+            return (
+                f"{best.name} has nearly the least predicted error: {others[0].name} has "
+                f"{100 * (1 - ratio):.0f} % less, and predictions are no more exact than "
+                f"{100 * (ALIKE - 1):.0f} %"
+            )
         if ratio < ALIKE:
             return f"{least}, and {others[0].name} as little within {100 * (ALIKE - 1):.0f} %"
         return f"{least}, {ratio:.2f} times below {others[0].name}, the next"
@@ -180,8 +200,7 @@ class Advice(ShownResult):
         """Why useful answers cannot be expected of the plan, and what would change that."""
         if self.beliefs is None or not self.may_answer:
             return self.why
-        keys = f"Prior.of({self.prior.keys}, held=...)"
-        return f"{self.why}. If you know how many keys people hold on average, pass prior={keys}"
+        return f"{self.why}. {IF_KNOWN}"
 
     def document(self) -> dict[str, Any]:
         """As JSON; errors of means are on ``mean_scale``."""

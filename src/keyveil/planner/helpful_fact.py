@@ -26,10 +26,10 @@ class HelpfulFact(NamedTuple):
     """The largest factor by which the choice's error may exceed that of a planner who knew the fact."""
 
     def __str__(self) -> str:
-        return (
-            f"what would help most: {self.question} ({self.state_it}); "
-            f"without it the error may be {self.regret:.2f} times as large"
-        )
+        words = f"what would help most: {self.question} ({self.state_it})"
+        if self.regret < HELPS:
+            return words
+        return f"{words}; without it the error may be {self.regret:.2f} times as large"
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -47,6 +47,14 @@ def helpful_fact(comparison: BeliefComparison, choice: Option) -> HelpfulFact | 
         facts.append(HelpfulFact(*MEAN, _regret_of_mean(comparison)))
     best = max(facts, key=lambda fact: fact.regret)
     return best if best.regret >= HELPS else None
+
+
+def held_fact(choice: Option) -> HelpfulFact | None:
+    """For conditionals: how many keys people hold, if it changes the plan or whether it can answer."""
+    regret = max(choice.regrets)
+    if regret < HELPS and choice.people_factor <= 1:
+        return None
+    return HelpfulFact(HELD[0], "--held N", regret)
 
 
 def _regret_of_mean(comparison: BeliefComparison) -> float:

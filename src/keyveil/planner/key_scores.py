@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 
@@ -34,6 +34,10 @@ SURE = 2.0
 """A useful frequency exceeds this many standard errors."""
 COARSE = 0.5
 """The largest standard error of a useful mean, on [-1, 1]."""
+STEPS = 8
+"""The most steps of the search for the number of people that a plan needs."""
+MOST_PEOPLE = 1e15
+"""The search for a number of people ends here."""
 
 
 @dataclass(frozen=True)
@@ -156,3 +160,19 @@ def people_factor(plan: Plan, people: int, ask: str, prior: Prior) -> float:
         return forecast_pairs(plan, people, prior).people_factor
     scores = key_scores(plan, people, prior)
     return inf if scores is None else scores.people_factors[ask]
+
+
+def refined_factor(plan: Plan, people: int, ask: str, prior: Prior, first: float) -> float:
+    """The factor of people that a plan needs; ``first`` is that to first order.
+
+    Errors do not fall exactly as people rise, so it is found step by step.
+    """
+    number, factor = people, first
+    for _ in range(STEPS):
+        if not factor > 1 or not np.isfinite(number * factor) or number * factor > MOST_PEOPLE:
+            break
+        number = ceil(number * max(factor, 1.02))
+        factor = people_factor(plan, number, ask, prior)
+    if factor > 1:
+        return inf
+    return first if number == people else number / people

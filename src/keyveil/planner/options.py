@@ -8,6 +8,7 @@ of the mean, each divided by KVUE's: KVUE has 2, less is better.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ..estimate.forecast.pair_forecast import forecast_pairs
-from ..estimate.forecast.predicted_error import Errors
 from ..estimate.together.query import Query, split_queries
 from ..foundation.errors import ChannelError, PlanError
 from ..mechanisms import REGISTRY
@@ -63,6 +63,8 @@ ALIKE = 1.03
 """Options whose errors differ by less than this factor are alike: predictions are no more exact."""
 SIMPLE = ("rr", "kvue", "pairs")
 """Simple mechanisms; the first of these is taken among options that are alike."""
+NO_CONDITIONALS = "no plan can answer these conditionals; ask of fewer keys together"
+"""The error if there is no option for conditionals."""
 
 
 @dataclass(frozen=True)
@@ -252,9 +254,9 @@ def counted_of(queries: Sequence[Query]) -> tuple[str, ...]:
     return tuple(part for part in ("frequency", "mean") if part in kinds or not kinds)
 
 
-def _conditional_options(
-    schema: Schema, epsilon: Decimal, people: int, queries: tuple[Query, ...], prior: Prior
-) -> tuple[Option, ...]:
+def conditional_candidates(
+    schema: Schema, queries: Sequence[Query], prior: Prior
+) -> list[tuple[str, dict[str, Any]]]:
     """Views of pairs or triples, exactly the queries' views, or collisions of held pairs."""
     keys = len(schema.keys)
     width = max((1 + len(query.given) for query in queries), default=2)
@@ -269,24 +271,49 @@ def _conditional_options(
         tried.append(("triples", {}))
     if width == 2:
         tried += [("pair_collision", {"cap": cap}) for cap in caps(prior) if 2 <= cap <= MOST_PAIRED]
-    forecasts: list[tuple[Plan, Errors, float]] = []
+    return tried
+
+
+def conditional_plans(
+    schema: Schema, epsilon: Decimal, tried: Sequence[tuple[str, dict[str, Any]]]
+) -> list[Plan]:
+    """The plans of candidates that are available for this schema and epsilon."""
+    plans = []
     for mechanism, parameters in tried:
-        try:
-            plan = tight_plan(schema, mechanism, epsilon, parameters)
-        except (PlanError, ChannelError):
-            continue
-        pairs = forecast_pairs(plan, people, prior)
-        if pairs.least_covered() >= COVERED:
-            forecasts.append((plan, pairs.errors(), pairs.people_factor))
-    if not forecasts:
-        raise PlanError("no plan can answer these conditionals; ask of fewer keys together")
-    base, parts = forecasts[0][1], counted_of(queries)
+        with suppress(PlanError, ChannelError):
+            plans.append(tight_plan(schema, mechanism, epsilon, parameters))
+    return plans
+
+
+def conditional_options(
+    plans: Sequence[Plan], people: int, queries: Sequence[Query], prior: Prior
+) -> list[Option]:
+    """An option of each plan, in their order. Scores are relative to the first that covers its answers.
+
+    ``covered`` is the predicted coverage; options that are below ``COVERED`` are not taken.
+    """
+    forecasts = [forecast_pairs(plan, people, prior) for plan in plans]
+    covered = [pairs.least_covered() for pairs in forecasts]
+    bases = (pairs.errors() for pairs, own in zip(forecasts, covered, strict=True) if own >= COVERED)
+    base, parts = next(bases, None), counted_of(queries)
+    if base is None:
+        raise PlanError(NO_CONDITIONALS)
     options = []
-    for plan, errors, factor in forecasts:
+    for plan, pairs, own in zip(plans, forecasts, covered, strict=True):
+        errors = pairs.errors()
         ratios = {"frequency": errors.frequency / base.frequency, "mean": errors.mean / base.mean}
         score = sum(ratios[part] for part in parts) * 2 / len(parts)
-        options.append(Option(plan, *errors, score, factor))
-    return ordered(options)
+        options.append(Option(plan, *errors, score, pairs.people_factor, covered=own))
+    return options
+
+
+def _conditional_options(
+    schema: Schema, epsilon: Decimal, people: int, queries: tuple[Query, ...], prior: Prior
+) -> tuple[Option, ...]:
+    """The options for conditionals, best first."""
+    plans = conditional_plans(schema, epsilon, conditional_candidates(schema, queries, prior))
+    options = conditional_options(plans, people, queries, prior)
+    return ordered([option for option in options if option.covered >= COVERED])
 
 
 def _number(value: float) -> float | None:

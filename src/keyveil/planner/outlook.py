@@ -1,28 +1,29 @@
 """Outlook: how well a plan will answer conditionals, said when it is made.
 
-Nothing is known of the people then, so three in ten hold each key, independently of the others.
+The forecast is the planner's own, so a plan that the planner chose has the same outlook as one that was
+named. Nothing is known of which keys go together, so they are taken to be held independently.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
-from math import ceil, sqrt
+from math import ceil, isfinite, sqrt
 from typing import Any
 
 from ..estimate.forecast.pair_forecast import HOPELESS
-from ..estimate.forecast.query_forecast import QueryForecast, query_variance
-from ..estimate.linear import single_keys
-from ..estimate.together.conditional import query_weights
-from ..estimate.together.joint import lifted
+from ..estimate.forecast.query_forecast import QueryForecast
+from ..estimate.together.joint import evidence
 from ..estimate.together.query import Query
+from ..foundation.errors import ChannelError, PlanError
+from ..people.prior import Prior, keys_in_words
 from ..people.prior_laws import independent_law
 from ..plan.plan import Plan
+from ..plan.tally import Tally
+from .key_scores import people_factor, refined_factor
+from .planner import least_epsilon
 
-EPSILONS = ("0.5", "1", "1.5", "2", "3", "4", "5", "6", "8", "10")
-"""The epsilons that are tried when a plan cannot answer."""
-MOST_VIEWS = 5000
-"""The most views that an outlook pools. With more, each view stands alone, which is cautious."""
+PRODUCTS = "coefficients"
+"""The mechanism whose views have one product of a few keys and not their joint law."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,14 @@ class Outlook:
 
     people: int
     stderr: float
-    people_needed: int
-    """People with whom the standard error falls to where an answer begins to say something."""
+    """That of the middle one of all pairs of keys that are held often."""
+    people_needed: int | None
+    """People with whom the standard error falls to where an answer begins to say something; None if no
+    number of people is enough."""
     epsilon_needed: str | None
-    """The epsilon that does so with these people, if any of the usual ones does."""
+    """The least epsilon of two digits that does so with these people, if there is one."""
+    held: float
+    """How many keys people are expected to hold on average."""
 
     @property
     def answers(self) -> bool:
@@ -42,14 +47,16 @@ class Outlook:
         return self.stderr <= HOPELESS
 
     def __str__(self) -> str:
+        if_held = f"if people hold {keys_in_words(self.held)} on average"
+        who = f"with {self.people:,} {'people' if self.people > 1 else 'person'}"
         if self.answers:
-            said = f"with {self.people:,} people a conditional frequency has a standard error near "
-            return said + f"{self.stderr:.3f}"
-        either = f", or epsilon {self.epsilon_needed}" if self.epsilon_needed else ""
+            return f"{who} a conditional frequency has a standard error near {self.stderr:.3f} {if_held}"
+        ways = [] if self.people_needed is None else [f"about {self.people_needed:,} people"]
+        ways += [f"epsilon {self.epsilon_needed}"] if self.epsilon_needed else []
+        takes = f"; it takes {', or '.join(ways)}" if ways else ""
         return (
-            f"with {self.people:,} people this plan cannot answer: a conditional frequency has a "
-            f"standard error near {self.stderr:.2g}; "
-            f"it takes about {self.people_needed:,} people{either}"
+            f"{who} this plan cannot answer: a conditional frequency has a "
+            f"standard error near {self.stderr:.2g} {if_held}{takes}"
         )
 
     def document(self) -> dict[str, Any]:
@@ -57,56 +64,55 @@ class Outlook:
         return {**self.__dict__, "answers": self.answers}
 
 
-def outlook(plan: Plan, people: int) -> Outlook | None:
-    """The outlook of ``people`` who answer a plan whose views hold two keys or more; None for others."""
-    stderr = _stderr(plan, people)
-    if stderr is None:
+def outlook(plan: Plan, people: int, prior: Prior | None = None) -> Outlook | None:
+    """The outlook of ``people`` who answer a plan that asks about keys together; None for others.
+
+    ``prior`` is what is known about people; without it, it is the default one.
+    """
+    prior = Prior.of(plan.schema) if prior is None else prior
+    factor = _people_factor(plan, people, prior)
+    if factor is None:
         return None
-    needed = ceil(people * (stderr / HOPELESS) ** 2)
     epsilon = None
-    if stderr > HOPELESS:
-        epsilon = next((e for e in EPSILONS if _better(plan, people, e)), None)
-    return Outlook(people, stderr, needed, epsilon)
+    if factor > 1:
+        epsilon = least_epsilon(plan.promised, lambda larger: _works(plan, people, prior, larger))
+    whole = factor
+    if plan.mechanism.name != PRODUCTS:
+        whole = refined_factor(plan, people, "conditional", prior, factor)
+    needed = ceil(people * whole) if isfinite(whole) else None
+    return Outlook(people, HOPELESS * sqrt(factor), needed, epsilon, prior.held)
 
 
-def _stderr(plan: Plan, people: int) -> float | None:
-    """The worst view's standard error of frequency(k | c)."""
-    if plan.parts is not None:
-        errors = [(part.weight, _stderr(part.plan, round(people * part.share))) for part in plan.parts]
-        known = [(weight, stderr) for weight, stderr in errors if stderr is not None]
-        return max(known)[1] if known else None  # of the part that answers such queries
-    if not plan.encoding.speaks_of_views or single_keys(plan):
+def _people_factor(plan: Plan, people: float, prior: Prior) -> float | None:
+    """The factor of people that the plan needs to answer conditionals; None if it does not ask them."""
+    if plan.mechanism.name == PRODUCTS:
+        return _of_products(plan, people, prior)
+    try:
+        if plan.parts is None:
+            evidence(plan, Tally(plan))
+        return people_factor(plan, int(people), "conditional", prior)
+    except PlanError:
         return None
+
+
+def _of_products(plan: Plan, people: float, prior: Prior) -> float:
+    """The same for a plan without joint laws, from the worst of its views."""
     levels, names = plan.schema.levels, plan.schema.keys
-    forecast = None
-    if len(plan.views) <= MOST_VIEWS:
-        laws = {size: independent_law(levels, size) for size in set(plan.views.sizes.tolist())}
-        forecast = QueryForecast(plan, lambda keys: laws[len(keys)], people)
-    worst = 0.0
-    seen = set()
-    for view, keys in enumerate(plan.views.keys):
-        share, channel = float(plan.views.shares[view]), plan.view_channels[view]
-        if len(keys) < 2 or (id(channel), share) in seen:
-            continue
-        seen.add((id(channel), share))
-        query = Query("frequency", names[keys[0]], ((names[keys[1]], True),))
-        if forecast is not None:
-            variance = forecast.variance(query) or 0.0
-        elif plan.mechanism.name == "coefficients":
-            return None  # a view holds one product of a few keys, not their joint law
-        else:
-            flat = lifted(query_weights(plan.schema, query), keys[:2], keys, levels)
-            variance = query_variance(channel, independent_law(levels, len(keys)), flat) / (
-                people * share
-            )
-        worst = max(worst, sqrt(variance))
-    return worst or None
+    held = float(prior.weight @ prior.frequency)
+    laws = {size: independent_law(levels, size, held) for size in set(plan.views.sizes.tolist())}
+    forecast = QueryForecast(plan, lambda keys: laws[len(keys)], people)
+    pairs = {len(keys): keys[:2] for keys in plan.views.keys if len(keys) > 1}
+    queries = (Query("frequency", names[a], ((names[b], True),)) for a, b in pairs.values())
+    return max(forecast.variance(query) or 0.0 for query in queries) / HOPELESS**2
 
 
-def _better(plan: Plan, people: int, epsilon: str) -> bool:
-    if Decimal(epsilon) <= plan.promised:
-        return False
-    kind = plan.mechanism_name
-    other = Plan.of_document(plan.schema, kind, epsilon, plan.calibrate, plan.parameters)
-    stderr = _stderr(other, people)
-    return stderr is not None and stderr <= HOPELESS
+def _works(plan: Plan, people: int, prior: Prior, epsilon: str) -> bool:
+    """Whether the same mechanism can answer at another epsilon."""
+    try:
+        other = Plan.of_document(
+            plan.schema, plan.mechanism_name, epsilon, plan.calibrate, plan.parameters
+        )
+    except (PlanError, ChannelError):
+        return False  # not available at this epsilon
+    factor = _people_factor(other, people, prior)
+    return factor is not None and factor <= 1

@@ -32,7 +32,7 @@ from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
 from ..mechanisms.sized import noise_of, shares_of
 from ..people.beliefs import Belief, Beliefs
-from ..people.prior import Prior
+from ..people.prior import Prior, keys_in_words
 from ..people.size_buckets import bucket_ends
 from ..people.size_guesses import SizeGuesses, guesses_for, slack_of
 
@@ -134,7 +134,7 @@ def _prior_of(
 
 def _held_words(held: float) -> str:
     """An average number of keys in words."""
-    return f"{held:.3g} {'key' if round(held, 2) == 1 else 'keys'} on average"
+    return f"{keys_in_words(held)} on average"
 
 
 def learned(plan: Plan, tally: Tally) -> Floats:

@@ -2,7 +2,8 @@
 
 Predictions come from the channels' own laws at a stated ``Prior``; no data is used. ``options`` says
 what is predicted and compared. Without a prior, ``robust`` chooses over several beliefs about the number
-of keys that people hold, and ``first_round`` says whether it pays to ask some people first.
+of keys that people hold (``robust_conditionals`` for conditionals), and ``first_round`` says whether it
+pays to ask some people first.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from ..foundation.search import smallest_fitting
 from ..people.beliefs import Beliefs
 from ..people.prior import Prior
 from ..people.schema import Schema
-from .advice import MOST_PEOPLE, STEPS, Advice, least_factor
+from .advice import Advice, least_factor
 from .conditional_choice import choose_conditional_plan
 from .final_choice import KnownErrors, choose_by_simulation
 from .first_round import first_round
-from .helpful_fact import helpful_fact
-from .key_scores import people_factor
+from .helpful_fact import held_fact, helpful_fact
+from .key_scores import MOST_PEOPLE, STEPS, people_factor
 from .options import counted_of, options_for
 from .robust import BeliefComparison
+from .robust_conditionals import robust_conditionals
 from .side_part import with_side_part, with_side_part_over_beliefs
 
 ASKS = ("both", "frequency", "mean", "conditional")
@@ -42,14 +44,16 @@ def advise(
     people: SupportsFloat,
     *,
     ask: str | Sequence[str] = "both",
+    held: float | None = None,
     prior: Prior | Beliefs | None = None,
     brief: bool = False,
 ) -> Advice:
     """Every option with its predicted error, best first.
 
-    ``prior`` is what is known about people, or several ``Beliefs``. Without it, people may hold
-    anything from one key to most keys, and the choice has the smallest worst regret. Questions about
-    keys together then take the default prior.
+    ``held`` is the average number of keys that a person holds. ``prior`` says more about people, in its
+    place; it may be several ``Beliefs``. Without either, people may hold anything from one key to most
+    keys, and the choice has the smallest worst regret; for conditionals anything from two keys, because
+    people who hold one key say nothing of keys together.
 
     ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every key
     given every other), or a list of queries. ``brief`` saves time: if no plan can answer, no larger
@@ -63,6 +67,10 @@ def advise(
     number = int(float(people))
     if not (prior is None or isinstance(prior, Prior | Beliefs)):
         raise PlanError("prior must be a Prior, like Prior.of(100, held=3)")
+    if held is not None:
+        if prior is not None:
+            raise PlanError("give held or prior, not both: Prior.of(schema, held=...) says the same")
+        prior = Prior.of(schema, held=held)
     prior = prior or Beliefs.of(schema)
     if prior.keys != len(schema.keys):
         raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(schema.keys)}")
@@ -70,6 +78,8 @@ def advise(
     if isinstance(prior, Beliefs):
         if kind != "conditional":
             return _advise_over_beliefs(schema, promised, number, kind, prior, brief)
+        if prior.weights is None and len(schema.keys) > 1:
+            return _advise_conditionals(schema, promised, number, queries, prior, brief)
         prior = prior.prior
     options = options_for(schema, promised, number, kind, queries, prior)
     if kind != "conditional":
@@ -108,6 +118,37 @@ def _advise_over_beliefs(
     )
 
 
+def _advise_conditionals(
+    schema: Schema,
+    epsilon: Decimal,
+    people: int,
+    queries: tuple[Query, ...],
+    beliefs: Beliefs,
+    brief: bool,
+) -> Advice:
+    """The advice for conditionals if nothing is known of how many keys people hold."""
+    beliefs = beliefs.about_several_keys
+    options = robust_conditionals(schema, epsilon, people, queries, beliefs)
+    count, needed = _people_for(people, options[0].people_factor), None
+    if min(min(option.people_factors) for option in options) > 1:
+        count = _people_for(people, people_factor(options[0].plan, people, "conditional", beliefs.prior))
+        if not brief:
+            count, needed = _takes(schema, epsilon, people, count, "conditional", queries, beliefs.prior)
+    fact = None if brief else held_fact(options[0])
+    return Advice(
+        options,
+        epsilon,
+        people,
+        "conditional",
+        beliefs.prior,
+        needed,
+        count,
+        counted_of(queries),
+        beliefs,
+        fact=fact,
+    )
+
+
 def _people_for(people: int, factor: float) -> int:
     """This factor of people, up to ``MOST_PEOPLE``."""
     return ceil(min(people * factor, max(MOST_PEOPLE, people)))
@@ -128,10 +169,10 @@ def _takes(
         options = options_for(schema, Decimal(larger), people, ask, queries, prior)
         return options[0].people_factor <= 1
 
-    return _enough(schema, epsilon, count, ask, queries, prior), _least_epsilon(epsilon, works)
+    return _enough(schema, epsilon, count, ask, queries, prior), least_epsilon(epsilon, works)
 
 
-def _least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | None:
+def least_epsilon(promised: Decimal, works: Callable[[str], bool]) -> str | None:
     """The least epsilon of two digits above the promise that works; None if no usual one does."""
     below = promised
     for epsilon in EPSILONS:

@@ -1,4 +1,4 @@
-"""The choice of a plan if several beliefs about the number of keys are possible.
+"""The choice of a plan for single keys if several beliefs about the number of keys are possible.
 
 Under each belief every option has a cost, its predicted score. Its *regret* there is that cost over the
 least cost of any option. If nothing is known, the choice has the smallest worst regret over all beliefs.
@@ -142,7 +142,7 @@ class BeliefComparison:
         known = {name: option for name, option in known.items() if option.covered >= COVERED}
         if not known:
             raise PlanError("no mechanism can be planned here; take fewer keys")
-        cost = _cost_among(known.values())
+        cost = bounded_cost_among(known.values())
         yield from sorted(known, key=lambda name: cost(known[name]))
 
     def option(self, name: Name, place: int) -> Option | None:
@@ -212,7 +212,7 @@ class BeliefComparison:
         least = np.empty(len(self.priors))
         for place, names in enumerate(self.own):
             known = {name: self._known(name, place) for name in dict.fromkeys([*names, *self.pool])}
-            cost = _cost_among(known.values())
+            cost = bounded_cost_among(known.values())
             corrected = {
                 name: cost(option)
                 * corrections.get((name, place), 1.0)
@@ -328,7 +328,7 @@ class BeliefComparison:
         return replace(option, frequency=scores.raw.frequency, mean=scores.raw.mean)
 
 
-def _cost_among(options: Collection[Option]) -> Callable[[Option], float]:
+def bounded_cost_among(options: Collection[Option]) -> Callable[[Option], float]:
     """The cost of options under one belief; it is finite."""
     answerable = any(option.people_factor <= 1 for option in options)
 

@@ -262,9 +262,9 @@ def draw_cube(cube: Learned, ax: Axes | None = None) -> Axes:
     if len(cube.keys) == 2:
         return _heat_map(cube, cells, ax)
     shown = cells[:MOST_ROWS]
-    one = len(cube.keys) == 1
+    single_key = len(cube.keys) == 1
     names = [
-        ", ".join(f"{short(key)} {part}" if one else part for key, part in words.items())
+        ", ".join(f"{short(key)} {part}" if single_key else part for key, part in words.items())
         for words, _ in shown
     ]
     _intervals(ax, [share for _, share in shown], [name or "all" for name in names])
@@ -276,7 +276,7 @@ def draw_cube(cube: Learned, ax: Axes | None = None) -> Axes:
     ax.set_xlim(left=0)
     ax.set_xlabel("share of all people")
     more = f" (first {len(shown)} of {len(cells)} cells)" if len(cells) > len(shown) else ""
-    by = "" if one or not cube.keys else f"by {', '.join(map(short, cube.keys))}"
+    by = "" if single_key or not cube.keys else f"by {', '.join(map(short, cube.keys))}"
     _heading(ax, "\n".join([_where(cube) + more, *wrap(by, 72)]))
     return ax
 

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
 from ..foundation.coins import Coins
-from ..foundation.errors import PlanError, nearest
+from ..foundation.errors import PlanError
 from ..foundation.exact import Number, epsilon_of, text, text_hint
 from ..foundation.frame_output import library_of
 from ..foundation.notices import ComparisonWarning, notice
@@ -24,7 +24,15 @@ from .comparison_table import SHORT, cells, footnotes, headings
 from .contest import Contest
 from .contest_row import on_scale
 from .parallel import ContestResult, measure
-from .planner_ways import AUTO, WAYS, all_competitors, is_auto, ways_of_auto
+from .planner_ways import (
+    AUTO,
+    WAYS,
+    all_competitors,
+    is_auto,
+    prior_if_held,
+    way_named,
+    ways_of_auto,
+)
 
 if TYPE_CHECKING:
     from ..plot.style import Axes
@@ -90,14 +98,16 @@ def compare(
     epsilon: Epsilon | Iterable[Epsilon] = 1,
     people: SupportsFloat = 100_000,
     everyone: Any = None,
-    repetitions: int = 20,
+    repeat: int = 20,
     conditional: int | None = None,
     estimators: Iterable[str] | None = None,
     calibrate: str | None = None,
     told: str | None = None,
+    held: float | None = None,
     coins: Coins | None = None,
     processes: int | None = None,
     progress: bool = True,
+    repetitions: int | None = None,
 ) -> MechanismComparison:
     """The errors of mechanisms on simulated people like those of a frame, side by side.
 
@@ -105,22 +115,24 @@ def compare(
     ``schema`` was made from with ``Schema.from_frame``. ``everyone`` is the number or the list of all
     people, if some hold nothing and have no row. ``mechanisms`` are names like "kvue" or
     "graded:levels=5"; "auto" is the planner's choice, "all" every mechanism. ``people`` is how many are
-    simulated, in each of the ``repetitions``. ``conditional=2`` asks for every key given another one.
+    simulated, ``repeat`` times (``repetitions`` is the older name). ``conditional=2`` asks for every key
+    given another one.
     ``told`` is what the planner knows: the "table", "nothing", or nothing with "one_round" or a "pilot";
-    without it "auto" has a row for each of "table", "one_round" and "pilot".
+    without it "auto" has a row for each of "table", "one_round" and "pilot". With ``held`` it is told
+    only that people hold so many keys on average.
 
     ``epsilon`` is one or several. ``estimators`` limits the rows to these. ``calibrate`` "tight" takes
     every mechanism at equal true epsilon, "paper" as published. Stated ``coins`` repeat a run.
     ``processes`` is how many to use, by default one for each core; ``progress`` shows a bar.
     """
     names, epsilons = _mechanisms(mechanisms, conditional), _epsilons(epsilon)
-    known = _told(told or "table")
+    way = way_named(told or "table")
     own = Schema.from_frame(frame) if schema is None else schema
     population = Population(own, _people(own, frame, everyone)).on_unit_scale()
     contest = Contest(
         population,
         _whole(people, "people"),
-        _whole(repetitions, "repetitions"),
+        _whole(repeat if repetitions is None else repetitions, "repeat"),
         coins or Coins.secure(),
         calibrate or ("tight" if conditional is None else "paper"),
         None if estimators is None else _names(estimators, "estimator"),
@@ -128,9 +140,10 @@ def compare(
         keys_together=conditional,
         named_on=ExactScale.of(own),
         pilots=MOST_PILOTS if told is None else None,
-        **known,
+        prior=prior_if_held(population.schema, held, told),
+        **WAYS[way],
     )
-    competitors = competitors_of(names, contest, told is None)
+    competitors = competitors_of(names, contest, told is None and held is None)
     with progress_bar("comparing", len(competitors.names) * len(epsilons), progress) as on_progress:
         result = measure(
             contest,
@@ -152,15 +165,6 @@ def _people(schema: Schema, frame: Any, everyone: Any) -> People:
     if isinstance(frame, People) and everyone is None:
         return frame
     return People.from_frame(frame, schema, everyone=everyone)
-
-
-def _told(told: str) -> dict[str, Any]:
-    """What the planner knows, as the contest's arguments."""
-    if told not in WAYS:
-        near = nearest(str(told), WAYS)
-        hint = "" if near is None else f"did you mean {near}? "
-        raise PlanError(f"the planner is not told {told!r}; {hint}known: {', '.join(WAYS)}")
-    return dict(WAYS[told])
 
 
 def _whole(number: SupportsFloat, name: str) -> int:

@@ -221,7 +221,7 @@ def _left_out(rows: Rows) -> str | None:
     )
     return (
         "* Some people hold more keys than the plan counts, which biases frequencies downwards. "
-        "Intervals do not include this bias, so coverage is low. "
+        "Intervals do not include this bias, so coverage can be lower. "
         f"Share of held keys that is left out: {', '.join(words)}."
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ..foundation.errors import PlanError
+from ..foundation.errors import PlanError, nearest
 from ..mechanisms import REGISTRY
+from ..people.prior import Prior
+from ..people.schema import Schema
 
 AUTO = "auto"
 """The competitor that stands for the planner's choice."""
@@ -15,6 +17,8 @@ WAYS: dict[str, dict[str, bool]] = {
 }
 """What the planner is told in a competitor like ``auto:nothing``: the table, nothing, nothing and it has
 no first round, nothing and it always has one."""
+OLDER_NAMES = {"default": "nothing", "one-round": "one_round"}
+"""Names of ways that the command had before it took Python's."""
 OTHER_WAYS = ("one_round", "pilot")
 """The ways that stand for ``auto`` next to that of the table: told nothing, and after a first round."""
 OTHER_WAYS_TOGETHER = ("nothing",)
@@ -33,6 +37,25 @@ def is_auto(name: str) -> bool:
     if way and way not in WAYS:
         raise PlanError(f"{AUTO} is told one of: {', '.join(WAYS)}")
     return True
+
+
+def way_named(told: str) -> str:
+    """The way to tell the planner of this name, also of an older one, or an error with the nearest."""
+    way = OLDER_NAMES.get(told, told)
+    if way not in WAYS:
+        near = nearest(str(told), WAYS)
+        hint = "" if near is None else f"did you mean {near}? "
+        raise PlanError(f"the planner is not told {told!r}; {hint}known: {', '.join(WAYS)}")
+    return way
+
+
+def prior_if_held(schema: Schema, held: float | None, told: str | None) -> Prior | None:
+    """The prior of a planner that is told how many keys people hold on average, and nothing else."""
+    if held is None:
+        return None
+    if told is not None:
+        raise PlanError("give held or told, not both: held is all that the planner is told")
+    return Prior.of(schema, held=held)
 
 
 def ways_of_auto(keys_together: int | None, people: int) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engine_cases import COINS, library_tally, mechanism_plan, rows_for, table, written
+from engine_cases import COINS, KEYS, library_tally, mechanism_plan, rows_for, table, written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +32,7 @@ from keyveil import (
     Tally,
 )
 from keyveil.cli.command import run
+from keyveil.people.tables import read_people
 from keyveil.people.tables.frames import Columns, readable
 from keyveil.plan.engines import (
     Engine,
@@ -44,7 +45,7 @@ from keyveil.plan.engines import (
 )
 from keyveil.plan.engines.privatising import PrivatiseSegment, StoredBlock
 from keyveil.plan.engines.shipped_plan import ship
-from keyveil.plan.engines.table_segments import SegmentRows
+from keyveil.plan.engines.table_segments import RowGroups, SegmentRows, SortedPart, SortRows
 from keyveil.plan.report_file import reading, writing
 
 READ = StoredBlock.read
@@ -201,6 +202,20 @@ def test_a_group_larger_than_a_segment_is_sorted_on_disk(tmp_path, small_segment
     assert table_segments.ParquetTable([str(path)], Columns("person", "key", "value")).ranges() is None
     privatise_files(path, plan, tmp_path / "out.kv", HERE, coins=COINS)
     assert tally_files(tmp_path / "out.kv", plan) == library_tally(plan, rows)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_people_of_a_sorted_part_come_a_few_at_a_time(named, tmp_path):
+    """However many parts there are: the part of a person must not decide the chunk within it."""
+    path = written(table(2_000, named=named), tmp_path / "people.parquet")
+    columns, parts = Columns("person", "key", "value"), 16
+    paths = SortRows(str(tmp_path), columns, parts)((0, RowGroups(str(path), 0, 1)))
+    paths += SortRows(str(tmp_path), columns, parts)((1, RowGroups(str(path), 1, 9)))
+    for part in range(parts):
+        rows = SegmentRows(SortedPart(paths, part), columns)
+        chunks = list(read_people(Schema.of(KEYS, 1, 5), rows, chunk=20))
+        assert sum(map(len, chunks)) > 60
+        assert max(map(len, chunks)) < 40
 
 
 def test_a_script_without_a_guard_runs_once(tmp_path):

@@ -17,7 +17,7 @@ from engine_cases import (
     written,
 )
 from spark_cluster import HERE, environment, wait_until
-from topic_source import Topic, send
+from topic_source import Broker, Topic
 
 import keyveil as kv
 from keyveil import Plan, ReportError, Tally
@@ -112,8 +112,8 @@ def test_messages_are_counted_and_bad_ones_reported(spark, tmp_path):
 
 
 def test_a_topic_counts_each_message_once(spark, tmp_path):
-    """Kafka's columns and offsets: a restart reads a batch's offsets again, and goes on after them."""
-    plan, topic, state = mechanism_plan("kvue"), tmp_path / "topic", tmp_path / "state"
+    """On a broker of Kafka's protocol: a restart reads a batch again, and goes on after it."""
+    plan, broker, state = mechanism_plan("kvue"), Broker(), tmp_path / "state"
     reports = [plan.report({"Pepsi": 4}, COINS, n) for n in range(60)]
     single = [report.dumps().encode() for report in reports[:20]]
     lines = b"\n".join(report.dumps().encode() for report in reports[20:40])
@@ -121,19 +121,19 @@ def test_a_topic_counts_each_message_once(spark, tmp_path):
         packed.add(plan.packing.batch_of([report.cells for report in reports[40:]]))
 
     def count() -> kv.spark.RunningTally:
-        source = spark.readStream.format(Topic.name()).option("folder", str(topic)).load()
+        source = spark.readStream.format(Topic.name()).option("broker", broker.address).load()
         running = kv.spark.running_tally(source, plan, state, available_now=True)
         running.query.awaitTermination()
         return running
 
     spark.dataSource.register(Topic)
-    send(topic, 0, *single)
-    send(topic, 1, lines, None, b"no report")
+    broker.send(0, *single)
+    broker.send(1, lines, None, b"no report")
     first = Tally(plan).add(reports[:40])
     assert count().tally == first
     forget_last_commit(state)
-    send(topic, 1, (tmp_path / "packed.kv").read_bytes())
-    send(topic, 0, single[0])  # a producer that is not idempotent: this is another message
+    broker.send(1, (tmp_path / "packed.kv").read_bytes())
+    broker.send(0, single[0])  # a producer that is not idempotent: this is another message
     assert count().tally == first, "the first offsets were read again, and no others"
     running = count()
     assert running.tally == Tally(plan).add([*reports, reports[0]])

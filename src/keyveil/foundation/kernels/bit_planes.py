@@ -96,8 +96,8 @@ def draw_bits(
             for p in range(people):
                 place = np.uint32(states[start + p]) - before  # wraps around below it
                 own[p] = np.uint32(place < np.uint32(size)) << (place & np.uint32(31))
-            some = own[:people], less[:people], same[:people]
-            is_open = _compare_own(columns, size, U(fake), U(show), *some)
+            masks = own[:people], less[:people], same[:people]
+            is_open = _compare_own(columns, size, U(fake), U(show), *masks)
             for p in range(people):
                 out[start + p, group] = less[p]
             if is_open:
@@ -158,10 +158,10 @@ def draw_one_end(
     marks: Any,
     open_people: Any,
     open_groups: Any,
-    found: int,
+    undecided_before: int,
 ) -> Any:
     """``draw_planes`` for one slice end and whole groups: it needs no planes in rows of their own."""
-    undecided = U(found)
+    undecided = U(undecided_before)
     wanted = np.empty(4 * AT_FIRST, np.uint32)
     for j in range(U(4 * AT_FIRST)):
         wanted[j] = np.uint32(0) - np.uint32((U(end) >> (U(31) - j)) & U(1))
@@ -193,14 +193,14 @@ def draw_planes(
     marks: Any,
     open_people: Any,
     open_groups: Any,
-    found: int,
+    undecided_before: int,
 ) -> Any:
     """Compare the first planes of ``groups`` groups with slice ends: ``marks[end, person, group]``.
 
     ``words`` are blocks of all people, (blocks, people, 4), and ``ends`` those of the law of positions
     that no state marks. Writes down who is undecided in which group; returns how many are.
     """
-    thresholds, undecided = U(len(ends)), U(found)
+    thresholds, undecided = U(len(ends)), U(undecided_before)
     planes = np.empty((32, TILE), np.uint32)
     less, same = np.empty((2, len(ends), TILE), np.uint32)
     for start in range(U(0), U(words.shape[1]), U(TILE)):
@@ -239,14 +239,14 @@ def mark_own(
     marks: Any,
     open_people: Any,
     open_groups: Any,
-    found: int,
+    undecided_before: int,
 ) -> Any:
     """Compare the number of the position that a state marks with the ends of the state's own law.
 
     ``ends[law]`` are the ends of all laws. The rest is as in ``draw_planes``, of which this is the
     second half.
     """
-    laws, undecided = U(ends.shape[0] - 1), U(found)
+    laws, undecided = U(ends.shape[0] - 1), U(undecided_before)
     for p in range(U(words.shape[1])):
         if U(states[p]) < U(silent):
             continue

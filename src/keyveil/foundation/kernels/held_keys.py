@@ -81,25 +81,25 @@ def report_items(
 ) -> None:
     """``pick_items`` and ``walk`` with words 1 and 2 of the first block, which is made here."""
     flat, people = addresses.reshape(-1), U(len(addresses))
-    made, plain = np.empty(4 * PEOPLE, np.uint32), np.zeros(4 * PEOPLE, np.uint32)
-    words, states = made.reshape(PEOPLE, 4), np.empty(PEOPLE, np.uint32)
+    fresh, plain = np.empty(4 * PEOPLE, np.uint32), np.zeros(4 * PEOPLE, np.uint32)
+    words, states = fresh.reshape(PEOPLE, 4), np.empty(PEOPLE, np.uint32)
     law = _law(count, keep, lie, rest)
     for first in range(U(0), people, U(PEOPLE)):
-        some = min(U(PEOPLE), people - first)
-        if some == U(PEOPLE) and _one_each(starts, first, some):  # only the third words are needed
+        size = min(U(PEOPLE), people - first)
+        if size == U(PEOPLE) and _one_each(starts, first, size):  # only the third words are needed
             at = U(starts[first])
             for i in range(U(0), U(PEOPLE), U(TILE)):
-                third_words(flat, U(4) * (first + i), schedule, made, i)
+                third_words(flat, U(4) * (first + i), schedule, fresh, i)
             for i in range(U(PEOPLE)):
                 state = np.uint32(1) + np.uint32(keys[at + i])
-                out[first + i] = _step(made[i], state, *law)
+                out[first + i] = _step(fresh[i], state, *law)
             continue
-        if some == U(PEOPLE):
+        if size == U(PEOPLE):
             for i in range(U(0), U(4 * PEOPLE), U(4 * TILE)):
-                encrypt_tile(flat, U(4) * first + i, schedule, made, i)
+                encrypt_tile(flat, U(4) * first + i, schedule, fresh, i)
         else:
-            plain[: U(4) * some] = flat[U(4) * first : U(4) * (first + some)]
-            for i in range(U(0), U(4) * some, U(4 * TILE)):
-                encrypt_tile(plain, i, schedule, made, i)
-        pick_items(words[:some], starts[first:], keys, states)
-        walk(words[:some], 2, states, count, keep, lie, rest, out[first:])
+            plain[: U(4) * size] = flat[U(4) * first : U(4) * (first + size)]
+            for i in range(U(0), U(4) * size, U(4 * TILE)):
+                encrypt_tile(plain, i, schedule, fresh, i)
+        pick_items(words[:size], starts[first:], keys, states)
+        walk(words[:size], 2, states, count, keep, lie, rest, out[first:])

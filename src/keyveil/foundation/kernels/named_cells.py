@@ -52,7 +52,7 @@ def _add_seed(
             builder.store(builder.add(builder.load(place, align=4), more), place, align=4)
 
         nothing, seed = ir.Constant(FOUR, [0] * TILE), everywhere(builder, values[0])
-        counts, found = [count(cell) for cell in range(len(signature.args[1]) + 1)], []
+        counts, both_items = [count(cell) for cell in range(len(signature.args[1]) + 1)], []
         for number in range(2):
             word = _mixed(builder, builder.xor(builder.load(part(number), align=4), seed))
             named, cell = counts[0], nothing
@@ -62,9 +62,9 @@ def _add_seed(
                 named = builder.select(beyond, counts[slot + 1], named)
                 cell = builder.select(beyond, ir.Constant(FOUR, [slot + 1] * TILE), cell)
             add(2 + number, named)
-            found.append((named, cell))
-        both = builder.icmp_unsigned("==", found[0][1], found[1][1])
-        add(4, builder.select(both, found[0][0], nothing))
+            both_items.append((named, cell))
+        both = builder.icmp_unsigned("==", both_items[0][1], both_items[1][1])
+        add(4, builder.select(both, both_items[0][0], nothing))
         add(5, builder.select(both, ir.Constant(FOUR, [1] * TILE), nothing))
         return context.get_dummy_value()
 
@@ -83,14 +83,14 @@ def name_keys(bases: Any, ends: Any, grid: Any, words: Any, sums: Any) -> None:
     flat, cells, keys = grid.reshape(-1), U(grid.shape[1]), U(words.shape[1])
     work = whole_lines(6 * KEYS)
     for first in range(U(0), keys, U(KEYS)):
-        some = min(U(KEYS), keys - first)
+        key_count = min(U(KEYS), keys - first)
         work[:] = np.uint32(0)
         for number in range(U(2)):
-            for k in range(some):
+            for k in range(key_count):
                 work[number * U(KEYS) + k] = words[number, first + k]
         for seed in range(U(len(bases))):
-            for at in range(U(0), some, U(TILE)):
+            for at in range(U(0), key_count, U(TILE)):
                 _add_seed(bases[seed], ends, flat, seed * cells, work, at, U(KEYS))
         for number in range(U(4)):
-            for k in range(some):
+            for k in range(key_count):
                 sums[number, first + k] = work[(number + U(2)) * U(KEYS) + k]

@@ -63,7 +63,7 @@ class _Lanes:
 
     def wants(self, number: int, start: Any, count: int, own_bits: list[Any]) -> list[Any]:
         """The end's bits of ``count`` planes, as ``below_first`` has them, from ``start`` on."""
-        builder, found = self.builder, []
+        builder, end_bits = self.builder, []
         for plane in range(count):
             every, *differences = (
                 everywhere(builder, builder.load(self.place(number, index, I32), align=4))
@@ -71,8 +71,8 @@ class _Lanes:
             )
             for bits, difference in zip(own_bits, differences, strict=True):
                 every = builder.xor(every, builder.and_(difference, bits))
-            found.append(every)
-        return found
+            end_bits.append(every)
+        return end_bits
 
     def _law_places(self, start: Any, plane: int, laws: int) -> list[Any]:
         """Where a plane's bit is for the background law, and then for the others."""

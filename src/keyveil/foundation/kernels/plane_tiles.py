@@ -55,13 +55,13 @@ def _wanted(ends: Any) -> Any:
 
 
 @jit
-def _mark_own(states: Any, first: Any, some: Any, silent: Any, two: bool, own: Any) -> None:
+def _mark_own(states: Any, first: Any, people_count: Any, silent: Any, two: bool, own: Any) -> None:
     """Which position each state marks: rows of lanes for the group, and for its bit by each law.
 
     ``own`` has three rows for each tile.
     """
     own[:] = WORD(0)
-    for k in range(some):
+    for k in range(people_count):
         state = U(states[first + k])
         if state >= silent:
             law, position = (state - silent) & U(two), (state - silent) >> U(two)
@@ -199,10 +199,10 @@ def draw_tiles(
     queue = whole_lines(np.int64(cells * U(COLUMNS * (ROOM + TILE))))
     counts, width, bits = np.zeros(cells, np.uint64), U(out.shape[1]), out.reshape(-1)
     for start in range(U(0), U(len(addresses)), run):
-        some = min(run, U(len(addresses)) - start)
-        used = (some + T - U(1)) // T
-        _mark_own(states, start, some, U(silent), two, owns)
-        plain[: U(4) * some] = flat[U(4) * start : U(4) * (start + some)]
+        people_count = min(run, U(len(addresses)) - start)
+        used = (people_count + T - U(1)) // T
+        _mark_own(states, start, people_count, U(silent), two, owns)
+        plain[: U(4) * people_count] = flat[U(4) * start : U(4) * (start + people_count)]
         if whole:
             facts = plain, schedule, U(block), used, whole, groups, two, wanted, owns
             _decide_whole(*facts, planes, less, queue, counts)
@@ -212,7 +212,7 @@ def draw_tiles(
         for t in range(cells):
             _decide_queue(plain, schedule, U(block), t, two, wanted, planes, less, queue, counts)
         for tile in range(used):
-            own_people = min(T, some - tile * T)
+            own_people = min(T, people_count - tile * T)
             if cells == U(1):
                 _write_rows(less, tile * groups, start + tile * T, own_people, groups, width, bits)
             else:
@@ -221,7 +221,7 @@ def draw_tiles(
 
 @jit
 def _write_rows(
-    less: Any, first: Any, start: Any, some: Any, groups: Any, width: Any, flat: Any
+    less: Any, first: Any, start: Any, people_count: Any, groups: Any, width: Any, flat: Any
 ) -> None:
     """Bits of one cell for each position, in rows of lanes from ``first`` on, as rows of bytes.
 
@@ -234,7 +234,7 @@ def _write_rows(
             group = (last - back) << U(2)
             store_four(less, first + group, flat, start * width + U(4) * group, width)
         return
-    for k in range(some):
+    for k in range(people_count):
         at, lane = (start + k) * width, lane_of(k)
         for byte in range(width):
             word = less[(first + (byte >> U(2))) * T + lane]
@@ -242,11 +242,11 @@ def _write_rows(
 
 
 @jit
-def _write_marks(less: Any, first: Any, start: Any, some: Any, marks: Any) -> None:
+def _write_marks(less: Any, first: Any, start: Any, people_count: Any, marks: Any) -> None:
     """Which numbers are below each end, from rows of lanes from ``first`` on."""
     groups = U(marks.shape[2])
     for t in range(U(len(marks))):
-        for k in range(some):
+        for k in range(people_count):
             lane = lane_of(k)
             for g in range(groups):
                 marks[t, start + k, g] = less[(first + t * groups + g) * T + lane]

@@ -92,6 +92,28 @@ def _word(base: Any, item: Any) -> Any:
 
 
 @jit
+def _bit_of(bits: Any, number: Any) -> Any:
+    """The position of the set bit with this number in a word."""
+    at = U(0)
+    for width in (U(32), U(16), U(8), U(4), U(2), U(1)):  # in the lower half, or beyond it?
+        count = set_bits(bits & ((U(1) << width) - U(1)))
+        beyond = U(number >= count)
+        number -= beyond * count
+        at += beyond * width
+        bits >>= beyond * width
+    return at
+
+
+@jit
+def _bit_of_two(first: Any, second: Any, number: Any) -> Any:
+    """The position of the set bit with this number in two words. A branch would be guessed wrong."""
+    count = set_bits(first)
+    beyond = U(number >= count)
+    bits = first ^ ((first ^ second) & (U(0) - beyond))
+    return U(64) * beyond + _bit_of(bits, number - beyond * count)
+
+
+@jit
 def _bit(marks: Any, number: Any, flip: Any) -> Any:
     """The position of the bit with this number among the set bits (``flip`` 0) or the others."""
     at = U(0)
@@ -102,14 +124,7 @@ def _bit(marks: Any, number: Any, flip: Any) -> Any:
             break
         number -= count
         at += U(1)
-    at *= U(64)
-    for width in (U(32), U(16), U(8), U(4), U(2), U(1)):  # in the lower half, or beyond it?
-        count = set_bits(bits & ((U(1) << width) - U(1)))
-        beyond = U(number >= count)
-        number -= beyond * count
-        at += beyond * width
-        bits >>= beyond * width
-    return at
+    return U(64) * at + _bit_of(bits, number)
 
 
 @jit
@@ -141,23 +156,30 @@ def name_collision(
         base = _mixed(W(seed ^ U(salt)))
         for i in range(U(counts[p])):
             own_words[i] = _word(base, items[p, i])
-        if 64 < small <= 128:  # two words in registers: marks in memory would wait for each other
+        word, own = U(words[p, U(column + 1)]), U(0)
+        if small <= 128:  # two words in registers: marks in memory would wait for each other
             first, second = U(0), U(0)
             for i in range(U(counts[p])):
                 cell = (U(own_words[i]) * U(small)) >> U(32)
                 bit, beyond = U(1) << (cell & U(63)), none - (cell >> U(6))
                 first |= bit & ~beyond
                 second |= bit & beyond
-            marks[U(0)] = first
-            marks[U(1)] = second
-        else:
-            for i in range(U(counts[p])):
-                cell = (U(own_words[i]) * U(small)) >> U(32)
-                marks[cell >> U(6)] |= U(1) << (cell & U(63))
+            count = set_bits(first) + set_bits(second)
+            own = count * U(high)
+            free = none - U(word >= own)  # all ones if the cell is one of the others
+            other = _number((word - own) & free, U(lows[count, U(0)]), U(lows[count, U(1)]))
+            number = word // U(high)
+            number ^= (number ^ other) & free
+            cell = _bit_of_two(first ^ free, second ^ free, number)
+            out[p] = seed * U(small) + cell
+            continue
+        for i in range(U(counts[p])):
+            cell = (U(own_words[i]) * U(small)) >> U(32)
+            marks[cell >> U(6)] |= U(1) << (cell & U(63))
         count = U(0)
         for j in range(U(len(marks))):
             count += set_bits(marks[j])
-        word, own = U(words[p, U(column + 1)]), count * U(high)
+        own = count * U(high)
         if word < own:
             cell = _bit(marks, word // U(high), none)
         else:

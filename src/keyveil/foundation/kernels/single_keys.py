@@ -37,7 +37,7 @@ def _fill(flat: Any, width: Any, schedule: Any, first: Any, at: Any, rows: Any, 
 
 
 @jit
-def _find(picked: Any, at: Any, some: Any, starts: Any, keys: Any, who: Any, row: Any) -> Any:
+def _find(picked: Any, at: Any, size: Any, starts: Any, keys: Any, who: Any, row: Any) -> Any:
     """Write down who of a run of people holds the picked key, and its row of the table.
 
     The first LANES keys of each record are compared at once, so the table must have as many more rows.
@@ -45,9 +45,9 @@ def _find(picked: Any, at: Any, some: Any, starts: Any, keys: Any, who: Any, row
     the next one overwrites a person who does not hold the key, which saves a branch.
     """
     holders, long, last = U(0), U(0), U(starts[at])
-    for p in range(some):
+    for p in range(size):
         long |= U(U(starts[at + p + U(1)]) - U(starts[at + p]) > U(LANES))
-    for p in range(some):
+    for p in range(size):
         first, last = last, U(starts[at + p + U(1)])
         own = (U(1) << min(last - first, U(LANES))) - U(1)
         bits = equal_lanes(keys, first, picked[p]) & own
@@ -61,11 +61,11 @@ def _find(picked: Any, at: Any, some: Any, starts: Any, keys: Any, who: Any, row
 
 @jit
 def _find_rest(
-    picked: Any, at: Any, some: Any, before: Any, starts: Any, keys: Any, who: Any, row: Any, held: Any
+    picked: Any, at: Any, size: Any, before: Any, starts: Any, keys: Any, who: Any, row: Any, held: Any
 ) -> Any:
     """The rest of ``_find`` for a run of people: the keys from number ``before`` of each record on."""
     holders = U(held)
-    for p in range(some):
+    for p in range(size):
         first, last = U(starts[at + p]) + before, U(starts[at + p + U(1)])
         hit = U(0)
         for r in range(first, last):  # no early exit: a branch costs more
@@ -93,11 +93,11 @@ def _round(rows: Any, holders: Any, who: Any, row: Any, table: Any, ranges: Any,
 
 
 @jit
-def _ask(table: Any, at: Any, some: Any, tile: Any, flat: Any, width: Any) -> None:
+def _ask(table: Any, at: Any, size: Any, tile: Any, flat: Any, width: Any) -> None:
     """Ask for what a run and the next one will read, a part with each tile, while words are made."""
     starts, keys, _ = table
     lane = U(64 // keys.itemsize)
-    lines = (U(starts[at + some]) - U(starts[at])) // (lane * U(RUN // TILE)) + U(1)
+    lines = (U(starts[at + size]) - U(starts[at])) // (lane * U(RUN // TILE)) + U(1)
     for line in range(lines):
         fetch(keys, U(starts[at]) + (tile * lines + line) * lane)
     for line in range(U(2)):
@@ -114,7 +114,7 @@ def _hold(
     first: Any,
     views: Any,
     at: Any,
-    some: Any,
+    size: Any,
     inside: Any,
     table: Any,
     rows: Any,
@@ -125,22 +125,22 @@ def _hold(
 ) -> Any:
     """Make the words of a run of people, pick their keys and find who holds them; how many do."""
     starts, keys, values = table
-    whole = some // U(TILE)
+    whole = size // U(TILE)
     for tile in range(whole):
-        _ask(table, at, some, tile, flat, width)
+        _ask(table, at, size, tile, flat, width)
         _fill(flat, width, schedule, first, at + U(TILE) * tile, rows, U(TILE) * tile)
-    if U(TILE) * whole < some:
+    if U(TILE) * whole < size:
         begin = width * (at + U(TILE) * whole)
-        for i in range(width * (some & U(TILE - 1))):
+        for i in range(width * (size & U(TILE - 1))):
             plain[i] = flat[begin + i]
         _fill(plain, width, schedule, first, U(0), rows, U(TILE) * whole)
-    for p in range(some):
+    for p in range(size):
         picked[p] = (U(rows[p]) * U(np.uint32(views))) >> U(32)
-    if at + some > inside:
-        return _find_rest(picked, at, some, U(0), starts, keys, who, row, U(0))
-    holders, long = _find(picked, at, some, starts, keys, who, row)
+    if at + size > inside:
+        return _find_rest(picked, at, size, U(0), starts, keys, who, row, U(0))
+    holders, long = _find(picked, at, size, starts, keys, who, row)
     if long:
-        holders = _find_rest(picked, at, some, U(LANES), starts, keys, who, row, holders)
+        holders = _find_rest(picked, at, size, U(LANES), starts, keys, who, row, holders)
     for i in range(holders):
         fetch(values, row[i])
     return holders
@@ -178,11 +178,11 @@ def report_keys(
     people, drawn, cells = U(len(source)), rows[RUN * column :], U(len(absent) + 1)
     count, block, near = U(views), U(first), U(inside)
     for at in range(U(0), people, U(RUN)):
-        some = min(U(RUN), people - at)
+        size = min(U(RUN), people - at)
         holders = _hold(
-            flat, width, schedule, block, count, at, some, near, table, rows, plain, picked, who, row
+            flat, width, schedule, block, count, at, size, near, table, rows, plain, picked, who, row
         )
-        for p in range(some):
+        for p in range(size):
             slot = U(0)
             for end in absent:
                 slot += U(drawn[p] >= end)
@@ -208,12 +208,12 @@ def hold_keys(
     ranges = (*ranges, np.empty(RUN))
     people, count, near = U(len(words)), U(views), U(inside)
     for at in range(U(0), people, U(RUN)):
-        some = min(U(RUN), people - at)
+        size = min(U(RUN), people - at)
         holders = _hold(
-            flat, width, None, U(0), count, at, some, near, table, rows, plain, picked, who, row
+            flat, width, None, U(0), count, at, size, near, table, rows, plain, picked, who, row
         )
         _round(rows, holders, who, row, table, ranges, own)
-        for p in range(some):
+        for p in range(size):
             keys[at + p], states[at + p] = picked[p], 0
         for i in range(holders):
             states[at + U(who[i])] = own[i]

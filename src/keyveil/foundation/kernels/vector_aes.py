@@ -55,8 +55,8 @@ def sub_word(typing: Any, word: Any) -> Any:
         kind = ir.FunctionType(_HALVES, [_HALVES, _I8])
         assist = _function(builder.module, kind, "llvm.x86.aesni.aeskeygenassist")
         block = builder.insert_element(ir.Constant(BLOCK, [0] * 4), values[0], ir.Constant(I32, 1))
-        found = builder.call(assist, [builder.bitcast(block, _HALVES), ir.Constant(_I8, 0)])
-        return builder.extract_element(builder.bitcast(found, BLOCK), ir.Constant(I32, 0))
+        substituted = builder.call(assist, [builder.bitcast(block, _HALVES), ir.Constant(_I8, 0)])
+        return builder.extract_element(builder.bitcast(substituted, BLOCK), ir.Constant(I32, 0))
 
     return types.uint32(types.uint32), build
 

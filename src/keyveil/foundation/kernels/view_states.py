@@ -68,7 +68,7 @@ def find_in_views(
     ``inside`` people are compared at once. Everything is written down and what is not held overwritten,
     which saves a branch. Returns how many keys are held.
     """
-    found = U(0)
+    holders = U(0)
     for p in range(U(words.shape[0])):
         view, first = U(picked[p]), U(starts[p])
         size = U(starts[p + U(1)]) - first
@@ -80,19 +80,19 @@ def find_in_views(
         for back in range(width):
             i: Any = width - U(1) - back
             key = keys.dtype.type(view_keys[view, i])
-            who[found], place[found], worth[found] = p, i, power
+            who[holders], place[holders], worth[holders] = p, i, power
             power *= U(base)
             if p < U(inside) and size <= U(LANES):
                 bits = equal_lanes(keys, first, key) & own
-                row[found] = first + lowest_bit(bits)
-                found += U(bits != U(0))
+                row[holders] = first + lowest_bit(bits)
+                holders += U(bits != U(0))
             else:
                 for r in range(first, first + size):
                     if keys[r] == key:
-                        row[found] = r
-                        found += U(1)
+                        row[holders] = r
+                        holders += U(1)
                         break
-    return found
+    return holders
 
 
 @jit
@@ -103,7 +103,7 @@ def round_in_views(
     low: Any,
     high: Any,
     levels: int,
-    found: int,
+    holders: int,
     who: Any,
     row: Any,
     place: Any,
@@ -112,12 +112,12 @@ def round_in_views(
     states: Any,
 ) -> None:
     """The states of all people, from the keys that were found."""
-    for i in range(U(found)):  # a loop of its own, so that many reads from memory overlap
+    for i in range(U(holders)):  # a loop of its own, so that many reads from memory overlap
         room[i] = values[row[i]]
     for p in range(U(len(states))):
         states[p] = U(0)
     steps, top = np.float64(levels - 1), np.float64(max(levels - 2, 0))
-    for i in range(U(found)):
+    for i in range(U(holders)):
         key, person = U(keys[row[i]]), U(who[i])
         word = words[person, U(1) + U(place[i])]
         states[person] += worth[i] * _digit(word, room[i], low[key], high[key], steps, top)

@@ -26,6 +26,9 @@ MOST_PARTS = 256
 FEW_PARTS = 64
 """Number of parts up to which all numbers of parts are looked at for each of them."""
 
+SORTED = 1
+"""Number of divisions that the rows of a held segment went through before; they need another."""
+
 DEEPEST = 3
 """Number of divisions after which a part holds one person's rows, or nearly so."""
 

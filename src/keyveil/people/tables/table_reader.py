@@ -21,7 +21,7 @@ from ..schema import Schema
 from .frames import Batch, Columns, arrow, numbers_of, of_file
 from .row_order import Ascent, changed, cut
 from .sources import open_source
-from .spill import joined, parted, together
+from .spill import SORTED, joined, parted, together
 
 CHUNK = 1 << 16
 """Number of rows in a chunk."""
@@ -178,7 +178,7 @@ class _Table:
         if self.learn_names():
             return cut(self.rows(), chunk)
         if self._source.held:
-            return parted(joined(list(self.rows())), chunk)
+            return parted(joined(list(self.rows())), chunk, SORTED)
         return together(self.rows(), self.total, chunk)
 
     def everything(self) -> Iterator[Batch]:

@@ -88,23 +88,23 @@ class PrivatiseSegment:
         plan, mapped, empty = unship(self.plan), Counter[str](), Counter[str]()
         rows = SegmentRows(segment, self.columns)
         with KnownLength(tables=max(0, self.segments - 1 - number) / self.workers):
-            made = privatised_rows(plan, rows, self.columns, self.coins, mapped, empty=empty)
+            stream = privatised_rows(plan, rows, self.columns, self.coins, mapped, empty=empty)
             if self.folder is None:
-                packed = self._packed(number, plan, made, mapped)
+                packed = self._packed(number, plan, stream, mapped)
                 return replace(packed, holding_nothing=empty.total())
-            batches = list(made)
+            batches = list(stream)
         if batches:
             write_reports(plan, batches, Path(self.folder) / f"part-{number:06d}.parquet")
         return Privatised(sum(map(len, batches)), mapped, empty.total())
 
     def _packed(
-        self, number: int, plan: Plan, made: Iterator[Reports], mapped: Counter[str]
+        self, number: int, plan: Plan, stream: Iterator[Reports], mapped: Counter[str]
     ) -> Privatised:
         """The reports as blocks, in memory while they are few."""
         reports, returned = 0, 0
         blocks: list[bytes | StoredBlock] = []
         path = None if self.scratch is None else Path(self.scratch) / f"blocks-{number:06d}"
-        for batch in made:
+        for batch in stream:
             reports += len(batch)
             block = plan.packing.block(batch)
             if path is None or returned + len(block) <= RETURNED:

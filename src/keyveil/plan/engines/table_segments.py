@@ -153,11 +153,11 @@ class SortRows:
     def _write(self, name: str, waiting: list[_Sorted]) -> str:
         """Write sorted rows as one file, a part after the other; its metadata says which is which."""
         path = str(Path(self.folder) / f"rows-{name}.arrow")
-        there = np.flatnonzero(np.sum([np.diff(some.ends) for some in waiting], axis=0)).tolist()
+        there = np.flatnonzero(np.sum([np.diff(rows.ends) for rows in waiting], axis=0)).tolist()
         schema = waiting[0].rows.schema.with_metadata({"parts": ",".join(map(str, there))})
         with whole_file(Path(path), private=True) as sink, arrow().ipc.new_file(sink, schema) as file:
             for part in there:
-                file.write_batch(joined([some.of(part) for some in waiting]))
+                file.write_batch(joined([rows.of(part) for rows in waiting]))
         return path
 
 

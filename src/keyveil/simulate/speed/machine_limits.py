@@ -46,7 +46,7 @@ def machine_facts() -> dict[str, object]:
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "packages": {name: installed for name in _PACKAGES if (installed := _version(name))},
         "million_secure_words_a_second": round(1e-6 / seconds_per_word(), 1),
         "gigabytes_read_a_second": round(1e-9 / seconds_per_byte(), 2),
     }

@@ -105,10 +105,10 @@ def main() -> None:
     least = float(sys.argv[1])
     for line in sys.stdin:
         task, states = line.split()
-        found: dict[str, Any] = {}
+        times: dict[str, Any] = {}
         for package, call in clients(task, int(states)):
-            found[package] = seconds(call, int(states), least)
-        print(json.dumps(found), flush=True)
+            times[package] = seconds(call, int(states), least)
+        print(json.dumps(times), flush=True)
 
 
 if __name__ == "__main__":

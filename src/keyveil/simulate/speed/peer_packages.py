@@ -61,8 +61,8 @@ class Peers:
             answer = ""
         if not answer:
             raise KeyveilError(f"the peers do not run: {process.stderr.read().strip()[-300:]}")
-        found: dict[str, float] = json.loads(answer)
-        return found
+        times: dict[str, float] = json.loads(answer)
+        return times
 
     def __enter__(self) -> Self:
         return self

@@ -84,10 +84,10 @@ def kvue_form(plan: Plan) -> PlainForm:
 
 def supports_of_hashes(seeds: np.ndarray, cells: np.ndarray, items: int, width: int) -> np.ndarray:
     """How many reports of local hashing support each item: every item is hashed for every report."""
-    found = np.zeros(items, np.int64)
+    matches = np.zeros(items, np.int64)
     item = np.arange(items, dtype=np.uint32)
     for first in range(0, len(seeds), 64):
         mixed = (item ^ seeds[first : first + 64, None]) * np.uint32(2654435761)
         mixed ^= mixed >> np.uint32(15)
-        found += (mixed % np.uint32(width) == cells[first : first + 64, None]).sum(axis=0)
-    return found
+        matches += (mixed % np.uint32(width) == cells[first : first + 64, None]).sum(axis=0)
+    return matches

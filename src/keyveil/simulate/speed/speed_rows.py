@@ -58,8 +58,8 @@ class Timing:
 
     def packages(self, task: str, states: int, own: float) -> dict[str, float]:
         """Times of other packages divided by ours."""
-        found = self.peers.seconds(task, states) if self.peers is not None else {}
-        return {name: seconds / own for name, seconds in found.items()}
+        times = self.peers.seconds(task, states) if self.peers is not None else {}
+        return {name: seconds / own for name, seconds in times.items()}
 
 
 @dataclass(frozen=True)
@@ -93,23 +93,23 @@ def tasks(people: int) -> Iterator[Task]:
     dense = many_held(people // 10, 8)
     yield Task("IOH, 8 keys", ioh, dense, batch_form(ioh), None, {KVUE: IOH_AIM})
     for states in (2, *STATES):
-        plan, some = Plan.of(Schema.of(states - 1), "grr", 1), one_each(people, states - 1)
+        plan, crowd = Plan.of(Schema.of(states - 1), "grr", 1), one_each(people, states - 1)
         limits = {NUMPY: 3.0, FASTEST: 100.0, LIMIT: 0.4}
         plain = k_rr_form(plan, states)
-        yield Task(f"k-RR, {states:,} states", plan, some, plain, ("k-RR", states), limits)
+        yield Task(f"k-RR, {states:,} states", plan, crowd, plain, ("k-RR", states), limits)
     for bits in STATES:
-        some = one_each(people, bits)
+        crowd = one_each(people, bits)
         wanted = {NUMPY: 10.0, "pure-ldp": 100.0} if bits in (100, 6_561) else {}
         for name, plan in (("SUE", Plan.of(Schema.of(bits), "rappor", 1)), ("OUE", optimal_unary(bits))):
             plain = unary_form(plan, bits)
-            yield Task(f"unary ({name}), {bits:,} bits", plan, some, plain, (name, bits), dict(wanted))
+            yield Task(f"unary ({name}), {bits:,} bits", plan, crowd, plain, (name, bits), dict(wanted))
     hashed = Plan.of(schema, "collision", 1, cap=1)
-    name, some = f"hashed, one of {KEYS} items", one_each(people, KEYS)
-    yield Task(name, hashed, some, batch_form(hashed), ("hashing", KEYS), {})
+    name, crowd = f"hashed, one of {KEYS} items", one_each(people, KEYS)
+    yield Task(name, hashed, crowd, batch_form(hashed), ("hashing", KEYS), {})
     few = Schema.of(4)
     rotated = Plan.of(few, "workload", 1, queries="mean(0 | 1, 2, 3)", channel="hadamard")
-    name, some = "Hadamard response, 81 states", many_held(people, 4)
-    yield Task(name, rotated, some, batch_form(rotated), ("Hadamard", 81), {})
+    name, crowd = "Hadamard response, 81 states", many_held(people, 4)
+    yield Task(name, rotated, crowd, batch_form(rotated), ("Hadamard", 81), {})
 
 
 def optimal_unary(bits: int) -> Plan:
@@ -144,16 +144,16 @@ def _privatise_row(
     plan, people, plain = task.plan, task.people, task.plain
     few = people[:_FEW]
     plan.privatise(people[:2_000], coins)  # compiled loops are loaded here
-    one = seconds_of(lambda: plan.privatise(people[:2_000], coins)) / min(2_000, len(people))
-    some = people[: timing.count(one, len(people), 2_000)]
-    forms: dict[str, Callable[[], object]] = {"own": lambda: plan.privatise(some, coins), KVUE: kvue}
+    person_seconds = seconds_of(lambda: plan.privatise(people[:2_000], coins)) / min(2_000, len(people))
+    crowd = people[: timing.count(person_seconds, len(people), 2_000)]
+    forms: dict[str, Callable[[], object]] = {"own": lambda: plan.privatise(crowd, coins), KVUE: kvue}
     fewer = few
     if plain is not None:
-        each = seconds_of(lambda: plain(few, draw)) / len(few)
-        fewer = people[: timing.count(each, min(1 << 14, len(people)), _FEW)]
+        plain_seconds = seconds_of(lambda: plain(few, draw)) / len(few)
+        fewer = people[: timing.count(plain_seconds, min(1 << 14, len(people)), _FEW)]
         forms[NUMPY] = lambda: plain(fewer, draw)
     taken = shortest(forms)
-    own = taken["own"] / len(some)
+    own = taken["own"] / len(crowd)
     ratios = {KVUE: taken[KVUE] / kvue_people / own}
     if plain is not None:
         ratios[NUMPY] = taken[NUMPY] / len(fewer) / own

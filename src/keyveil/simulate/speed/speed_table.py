@@ -37,10 +37,10 @@ class SpeedRow:
     @property
     def missed(self) -> dict[str, float]:
         """The aims that were measured and missed: the ratio, or the value, that was found."""
-        found = {name: self.value if name == "seconds" else self.at(name) for name in self.aims}
+        measured = {name: self.value if name == "seconds" else self.at(name) for name in self.aims}
         return {
             name: value
-            for name, value in found.items()
+            for name, value in measured.items()
             if value is not None
             and (value > self.aims[name] if name == "seconds" else value < self.aims[name])
         }

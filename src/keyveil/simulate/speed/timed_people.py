@@ -16,8 +16,8 @@ def ten_held(people: int) -> tuple[People, np.ndarray, np.ndarray]:
     table = np.empty((people, HELD), np.uint16)
     for first in range(0, people, 20_000):
         chance = draw.random((min(20_000, people - first), KEYS), np.float32)
-        some = np.argpartition(chance, HELD, axis=1)[:, :HELD]
-        table[first : first + len(some)] = np.sort(some, axis=1)
+        chosen = np.argpartition(chance, HELD, axis=1)[:, :HELD]
+        table[first : first + len(chosen)] = np.sort(chosen, axis=1)
     values, starts = draw.uniform(-1, 1, (people, HELD)), np.arange(0, people * HELD + 1, HELD)
     return People(address(np.arange(people)), starts, table.ravel(), values.ravel()), table, values
 

@@ -100,6 +100,14 @@ def cors(origins: Sequence[str], origin: str | None) -> list[tuple[bytes, bytes]
     ]
 
 
+ANY_PAGE = [(b"access-control-allow-origin", b"*"), (b"vary", b"origin")]
+"""The headers that let pages of every origin read a refusal.
+
+Only for refusals of public routes that say no more than that a name or the page's origin is not known
+here: whoever can reach the collector learns the same without a browser.
+"""
+
+
 def preflight(origins: Sequence[str], origin: str | None) -> list[tuple[bytes, bytes]]:
     """The headers that answer a browser's preflight request."""
     basic = cors(origins, origin)

@@ -33,7 +33,7 @@ from .reports_route import ReportsRoute
 from .request_fields import check_parameters
 from .routes import OPERATIONS, Operation
 from .server import ServeError, run
-from .web import Host, Run, guarded, json, site, with_cors
+from .web import Host, Run, guarded, json, no_collection, site, with_cors
 
 _NONE = Collection.__new__(Collection)
 """Passed to handlers of routes without a collection."""
@@ -77,6 +77,8 @@ def _endpoint(service: Service, operations: list[Operation]) -> Run:
         operation = by_method["GET" if request.method in ("HEAD", "OPTIONS") else request.method]
         name = request.path_params.get("name")
         collection = service.control.collections.get(name) if name is not None else None
+        if operation.public and collection is None and request.method != "OPTIONS":
+            return no_collection()
         if operation.public and collection is not None:
             # a page of an allowed origin may read refusals, too
             handled = guarded(service, partial(handle, operation, collection))

@@ -137,6 +137,7 @@ def _operation(operation: Operation, path: str) -> dict[str, Any]:
         kinds = {operation.kind: operation.schema, **operation.more}
         answer["content"] = {kind: {"schema": _schema(kind, schema)} for kind, schema in kinds.items()}
     reasons = [*_ANY, *operation.refusals, *(_ROLE if operation.role else ())]
+    reasons += ["origin"] if operation.public else []
     description: dict[str, Any] = {
         "summary": operation.summary,
         "parameters": [

@@ -25,7 +25,7 @@ from ..process.request_metrics import RequestMetrics
 from ..process.settings import Settings
 from ..process.supervisor import Supervisor
 from ..store.store_interface import StoreError, StoreUnready
-from .access import cors, header, preflight
+from .access import ANY_PAGE, allowed, cors, header, preflight
 from .batches import JSON
 
 Pairs = list[tuple[bytes, bytes]]
@@ -138,11 +138,21 @@ def _asked_wrongly(error: Exception) -> Exception:
 
 
 async def with_cors(request: Request, origins: Sequence[str], run: Run) -> Response:
-    """A handler's response, readable by pages of these origins; or the answer to a preflight request."""
+    """A handler's response, readable by pages of these origins; or the answer to a preflight request.
+
+    A page of another origin gets a refusal, which it may read, so that its developer learns the reason.
+    """
     origin = header(request.scope["headers"], b"origin")
     if request.method == "OPTIONS":
         return with_headers(Response(status_code=204), preflight(origins, origin))
+    if origin is not None and not allowed(origins, origin):
+        return with_headers(refusal(Problem("origin")), ANY_PAGE)
     return with_headers(await run(request), cors(origins, origin))
+
+
+def no_collection() -> Response:
+    """The refusal of a public route for a name that no collection has; any page may read it."""
+    return with_headers(refusal(Problem("unknown", "there is no collection of this name")), ANY_PAGE)
 
 
 def not_here(host: Host) -> Callable[[Request, Exception], Awaitable[Response]]:

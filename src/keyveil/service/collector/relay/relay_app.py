@@ -16,7 +16,7 @@ from ..http import batches
 from ..http.access import header, require_here
 from ..http.server import run
 from ..http.upload_limits import Upload
-from ..http.web import guarded, json, site, with_cors
+from ..http.web import guarded, json, no_collection, site, with_cors
 from ..process.problems import Problem
 from ..store.tokens import digest_of
 from .relay import Relay, statement
@@ -60,7 +60,12 @@ def app(
         """A route that pages of the collection's origins may read."""
 
         async def answer(request: Request) -> Response:
-            known = await relay.upstream.known(request.path_params["name"])
+            try:
+                known = await relay.upstream.known(request.path_params["name"])
+            except Problem as problem:
+                if problem.reason != "unknown" or request.method == "OPTIONS":
+                    raise
+                return no_collection()
 
             async def handled(_: Request) -> Response:
                 return respond(known)
