@@ -270,7 +270,7 @@ def test_a_chain_of_plans_runs_to_its_end(name, folder):
         (
             ["plan", "--keys", "3", "--range", "5,1", "--epsilon", "1", "--mechanism", "kvue"],
             1,
-            "LOW below",
+            "LOW 5 is not below HIGH 1",
         ),
         (
             ["plan", "--keys", "3", "--range", "5", "--epsilon", "1", "--mechanism", "kvue"],
@@ -357,11 +357,41 @@ def test_a_record_that_breaks_a_rule_is_refused_without_being_told(folder):
     plan.save(folder / "plan.json")
     arguments = ("privatise", "plan.json", "people.csv", "--person", "user", "-o", "r.kv")
     said = keyveil(*arguments, cwd=folder, code=1)
-    assert "not in the plan" in said
+    counted = r"people\.csv has [\d,]+ rows with a key that the plan does not list; --lenient drops unk"
+    assert re.search(counted, said)
     assert "Diet" not in said
     assert not (folder / "r.kv").exists()
     made = json.loads(keyveil(*arguments, "--lenient", "--json", cwd=folder))
     assert made["reports"] == 2000
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (
+            "1,Pepsi,4\n2,Pepsi,\n3,Pepsi,\n4,Tea,2\n5,Pepsi,9\n1,Pepsi,2\n",
+            "t.csv has 1 row with a key that the plan does not list, 2 rows without a number as value, "
+            "1 row with a value outside 1 to 5, 1 row with a key that its person has already; --lenient "
+            "drops unknown keys, counts a key without a number as not held, clips values, takes the "
+            "first of repeated rows",
+        ),
+        (
+            "1,Pepsi,4\n2,,3\n",
+            "t.csv: a row (line 3) has a value and no key in column 'key'; the row of a person who "
+            "holds nothing leaves both empty",
+        ),
+        (
+            "1,Pepsi,4\n,Pepsi,3\n",
+            "t.csv: column 'person' has an empty cell (line 3); every row must name its person",
+        ),
+        ('1,Pepsi,4\n2,"Pep,3\n', "line 3 of t.csv cannot be read; is a quote open?"),
+    ],
+)
+def test_bad_rows_are_counted_or_found_by_their_line(rows, line, tmp_path):
+    Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1).save(tmp_path / "plan.json")
+    (tmp_path / "t.csv").write_text("person,key,value\n" + rows)
+    said = keyveil("privatise", "plan.json", "t.csv", "-o", "r.kv", cwd=tmp_path, code=1)
+    assert said == f"keyveil: {line}\n"
 
 
 @pytest.mark.parametrize(
@@ -573,7 +603,7 @@ def test_compare_says_what_it_did_to_the_table(folder, monkeypatch, capsys):
         (None, ["--people", "2.5"], "people must be a whole number"),
         (None, ["--people", "0"], "people must be a whole number"),
         (None, ["--repeat", "0"], "at least 1"),
-        (None, ["--range", "5,1"], "LOW below HIGH"),
+        (None, ["--range", "5,1"], "--range 5,1: LOW 5 is not below HIGH 1"),
         (None, ["--mechanism", ","], "name at least one mechanism"),
         (None, ["--mechanism", "kvue"], "one key at a time"),
         (None, ["--mechanism", "workload"], "give queries"),

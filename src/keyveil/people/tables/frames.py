@@ -109,6 +109,13 @@ class Source(ABC):
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
         """The rows in order. ``persons_only`` reads only the column of people."""
 
+    def line_without(self, column: str, beside: str | None = None) -> int | None:
+        """The line of the first row without a cell in ``column``, but with one in ``beside``.
+
+        None if there is none, or if the table has no lines.
+        """
+        return None
+
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
