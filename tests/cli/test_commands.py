@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -112,7 +113,8 @@ def test_one_is_said_in_the_singular(folder, capsys):
 @pytest.mark.parametrize("command", ["health", "estimate", "poison"])
 def test_another_plans_tally_is_called_that(folder, capsys, command, plan, tally):
     assert run([command, plan, tally]) == 1
-    assert capsys.readouterr().err == f"keyveil: {tally}: the tally belongs to another plan\n"
+    said, hashes = capsys.readouterr().err, r"\([0-9a-f]{12}, not [0-9a-f]{12}\)"
+    assert re.fullmatch(rf"keyveil: {tally}: the tally belongs to another plan {hashes}\n", said)
 
 
 @pytest.mark.parametrize(

@@ -341,9 +341,9 @@ def test_rows_that_break_a_rule_are_counted_never_shown():
         people = kv.People.from_frame(frame, kv.Schema.of(["a"], 0, 5), everyone="frame")
     (line,) = [str(warning.message) for warning in seen]
     assert line == (
-        "1 value lies outside 0 to 5 and is clipped to it, 33% of all: is this the range (low=, high=) "
-        "that they are on?; 1 row has no number as value and counts as not held; 1 row repeats a key of "
-        "its person; the first one counts"
+        "1 row has no number as value and counts as not held; 1 row repeats a key of its person; the "
+        "first one counts; 1 value lies outside 0 to 5 and is clipped to it, 33% of all: is this the "
+        "range (low=, high=) that they are on?"
     )
     assert records(people, kv.Schema.of(["a"], 0, 5)) == [{"a": 5}, {}, {"a": 3}]
 
@@ -387,12 +387,24 @@ def test_a_range_in_single_precision_is_written_in_few_digits_and_holds_every_va
         (lambda: kv.Schema.from_frame(LONG.iloc[:0], **NAMES), "^the table has no rows$"),
         (lambda: kv.Schema.from_frame(LONG.assign(film=None), **NAMES), "names no key"),
         (lambda: kv.Plan.of(SCHEMA, "kvue", 1).collect(LONG), r"pass person=, key= and value="),
+        (
+            lambda: kv.Plan.of(SCHEMA, "kvue", 1).collect(LONG.film),
+            "^a Series is one column; pass a frame with the columns person, key, value$",
+        ),
+        (
+            lambda: kv.Schema.from_frame(LONG.assign(stars=[1, "x"] + [2] * 5), **NAMES),
+            "^the frame cannot be turned into Arrow columns: column 'stars' mixes types; give each",
+        ),
+        (
+            lambda: kv.Plan.of("kvue", SCHEMA, 1),
+            r"^a plan is made of a Schema first: Plan\.of\(schema, ",
+        ),
         (lambda: kv.Schema.of(["a"], ranges={"b": (0, 1)}), "key 'b', which is not listed"),
         (lambda: kv.Schema.of(["tea"], ranges={"Tea": (0, 1)}), "did you mean 'tea'"),
     ],
 )
 def test_a_frame_that_cannot_be_used_is_refused_in_one_line(call, message):
-    with pytest.raises((kv.TableError, kv.SchemaError), match=message) as error:
+    with pytest.raises((kv.TableError, kv.SchemaError, kv.PlanError), match=message) as error:
         call()
     assert "\n" not in str(error.value)
 

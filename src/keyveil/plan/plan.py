@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..foundation.errors import PlanError
 from ..foundation.exact import Number, own_context, text
 from ..people.scale import DOCUMENT, ExactScale
 from ..people.schema import Schema
@@ -49,6 +50,8 @@ class Plan(DeviceSide, PlanDoor):
         values or spreads are on the range of the schema's keys. If keys have different ranges, they are
         on [-1, 1], whose ends are those of each key's own range.
         """
+        if not isinstance(schema, Schema):
+            raise PlanError("a plan is made of a Schema first: Plan.of(schema, 'kvue', epsilon=1)")
         scale = ExactScale.of(schema)
         return cls._of_parameters(schema, mechanism, epsilon, calibrate, parameters, scale)
 

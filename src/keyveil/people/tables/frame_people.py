@@ -207,8 +207,6 @@ def _tell_changes(schema: Schema, mapped: Counter[str], people: People, columns:
                 "rows name a key that is not in the plan, and are ignored",
             )
         )
-    if mapped["outside_range"]:
-        lines.append(_outside(schema, mapped["outside_range"], len(people.values) + mapped["repeated"]))
     if mapped["no_number"]:
         lines.append(
             _said(
@@ -233,6 +231,8 @@ def _tell_changes(schema: Schema, mapped: Counter[str], people: People, columns:
                 "rows repeat a key of their person; the first of them counts",
             )
         )
+    if mapped["outside_range"]:
+        lines.append(_outside(schema, mapped["outside_range"], len(people.values) + mapped["repeated"]))
     if lines:
         notice("; ".join(lines))
 
