@@ -400,10 +400,17 @@ def test_a_record_that_breaks_a_rule_is_refused_without_being_told(folder):
     ],
 )
 def test_bad_rows_are_counted_or_found_by_their_line(rows, line, tmp_path):
+    """Nor is a table without rows taken in silence."""
     Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1).save(tmp_path / "plan.json")
     (tmp_path / "t.csv").write_text("person,key,value\n" + rows)
     said = keyveil("privatise", "plan.json", "t.csv", "-o", "r.kv", cwd=tmp_path, code=1)
     assert said == f"keyveil: {line}\n"
+    (tmp_path / "t.csv").write_text("person,key,value\n")
+    done = subprocess.run(
+        [KEYVEIL, "privatise", "plan.json", "t.csv", "-o", "r.kv"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == "t.csv: the table has no rows\n"
 
 
 @pytest.mark.parametrize(

@@ -276,8 +276,8 @@ def _show_reach(reaches: list[Reach], share: float, views: str, level: float) ->
     print_table(
         ["key", *parts],
         [[key.key, *(interval(*getattr(key, part)) for part in parts)] for key in reaches],
-        f"where the honest answers lie at level {level:g} if at most {percent(share)} of the reports are "
-        f"fake and {'drew' if views == 'drawn' else 'chose'} their views",
+        f"where the honest answers lie at level {level:g} if at most {percent(share)} of the reports "
+        f"are fake and {'drew' if views == 'drawn' else 'chose'} their views",
     )
 
 
