@@ -147,7 +147,7 @@ def test_a_cap_can_be_spent_to_its_last_digit_and_not_beyond(opened):
     budget.answer(PLAN, {})
     budget.answer(other, {})
     assert (budget.spent, budget.left) == (budget.cap, 0)
-    with pytest.raises(BudgetError, match="only 0 of the cap"):
+    with pytest.raises(BudgetError, match="but nothing is left of the cap of 1"):
         budget.answer(third, {})
     assert budget.answer(PLAN, {}) == opened().answer(PLAN, {"Fries": 5}), "what stands still stands"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ import pytest
 
 from keyveil import Plan, Schema, Tally
 from keyveil.cli.command import SECTIONS, keyveil, run
-from keyveil.cli.output import counted, print_table
+from keyveil.cli.output import counted, figure, print_table
+from keyveil.foundation import result_table
 
 ASKED = {"verify", "collection list", "collection compare", "token list"}
 """Of the collector's commands those that find something out; the others do something."""
@@ -112,7 +114,8 @@ def test_one_is_said_in_the_singular(folder, capsys):
 @pytest.mark.parametrize("command", ["health", "estimate", "poison"])
 def test_another_plans_tally_is_called_that(folder, capsys, command, plan, tally):
     assert run([command, plan, tally]) == 1
-    assert capsys.readouterr().err == f"keyveil: {tally}: the tally belongs to another plan\n"
+    said, hashes = capsys.readouterr().err, r"\([0-9a-f]{12}, not [0-9a-f]{12}\)"
+    assert re.fullmatch(rf"keyveil: {tally}: the tally belongs to another plan {hashes}\n", said)
 
 
 @pytest.mark.parametrize(
@@ -212,3 +215,12 @@ def test_a_schema_is_shown_in_a_few_words():
     assert repr(Schema.of(["a"])) == "Schema(1 key, values in [-1, 1])"
     ranges = {"b": (0, 2)}
     assert repr(Schema.of(["a", "b"], ranges=ranges)) == "Schema(2 keys, values of several ranges)"
+
+
+def test_a_number_that_rounds_to_zero_has_no_minus():
+    assert (figure(-0.00001), figure(-0.00001, "+.4f"), figure(-0.4, ",.0f")) == (
+        "0.0000",
+        "+0.0000",
+        "0",
+    )
+    assert (result_table.figure(-0.00001), result_table.figure(-0.0057)) == ("0.0000", "-0.0057")

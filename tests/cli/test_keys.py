@@ -84,9 +84,18 @@ def test_a_range_that_no_key_takes_is_said(read):
         ("keys.txt", "key,min,high\nTea,1,5\n", "there is no column 'low'"),
         ("keys.txt", "key,low,high\nTea,one,five\n", "line 2: low must be a number"),
         ("keys.txt", "key;low;high\nTea;1;4,5\n", "line 2: high must be a number"),
-        ("keys.txt", "key,low,high\nTea,5,1\n", "LOW below HIGH"),
+        ("keys.txt", "key,low,high\nTea,5,1\n", "low 5 is not below high 1"),
         ("keys.txt", "key,key\nTea,Tea\n", "column 'key' is there twice"),
-        ("keys.txt", "key,low,high\nTea,1,5\nTea,1,5\n", "key 'Tea' is listed twice"),
+        ("keys.txt", "key,low,high\nTea,1,5\nTea,1,5\n", "line 3: the key is listed twice"),
+        *(
+            (
+                name,
+                f"{header}\nTea,1,5\n",
+                f"{name} has a column '{column}': it is a table of people, and",
+            )
+            for name in ("keys.txt", "people.csv")
+            for header, column in (("key,person,value", "person"), ("key;low;Value", "value"))
+        ),
         ("keys.txt", "Tea\nTea\n", "key 'Tea' is listed twice"),
         ("keys.txt", 'key,low,high\n"Tea,1,5\nCola,1,5\n', "a line cannot be read; is a quote open"),
         ("keys.txt", "key,low,high\n", "1 to 1048576 keys"),

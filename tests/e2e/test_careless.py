@@ -107,7 +107,10 @@ def test_every_wrong_file_gets_one_line_that_names_it_and_nothing_is_lost(folder
 
 def test_an_audit_of_another_file_says_what_it_is(folder, command, capsys):
     assert "tally.kv: this is a tally, not a plan" in command("audit", "tally.kv", code=1)
-    for name in ("empty", "people.csv", "cut.json", "deep.json", "junk.bin"):
+    for name in ("people.csv", "junk.bin", "deep.json"):
+        assert f"{name}: this is not a plan; keyveil plan makes one" in command("audit", name, code=1)
+    capsys.readouterr()
+    for name in ("empty", "cut.json"):
         assert run(["audit", name]) == 4
         said = capsys.readouterr()
         assert "NOT sound" in said.out

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import pytest
 
-from keyveil import Coins, Plan
+from keyveil import Coins, Plan, Schema, Tally
 from keyveil.cli.command import run
+from keyveil.cli.pilot_files import show_sizes
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +147,17 @@ def test_an_estimate_of_a_pilot_says_how_many_keys_are_held_and_what_is_next(at)
     assert sum(each["share"]["value"] for each in made) == pytest.approx(1)
     second = at("estimate", "second.json", "told.kv", code=1)
     assert "another plan" in second
+
+
+def test_shares_of_people_are_shown_within_their_range(capsys):
+    """Two reports of one output: the unbiased estimate of the other buckets is below 0."""
+    pilot = Plan.of(Schema.of(9, 1, 5), "size", 1)
+    tally = Tally(pilot)
+    tally.counts[list(pilot.report({}).cells)] += 2
+    show_sizes(tally, 0.95, True, "p.json t.kv")
+    assert min(row["share"]["value"] for row in json.loads(capsys.readouterr().out)) < 0
+    show_sizes(tally, 0.95, False, "p.json t.kv")
+    assert not re.search(r"[ \[]-\d", capsys.readouterr().out)
 
 
 def test_a_comparison_with_a_pilot_repeats(at, folder):

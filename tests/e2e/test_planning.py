@@ -549,7 +549,7 @@ def test_compare_everything_on_a_stated_population(at):
         ((*TABLE, "--estimator", "shrink"), 1, "the estimator 'shrink'; did you mean shrunk? known: "),
         ((*TABLE, "--value", "stars"), 1, "column 'stars' is not in the table"),
         ((*TABLE, "--person", "who"), 1, "column 'who' is not in the table"),
-        ((*TABLE, "--range", "5,1"), 1, "LOW below HIGH"),
+        ((*TABLE, "--range", "5,1"), 1, "--range 5,1: LOW 5 is not below HIGH 1"),
         ((*TABLE, "--range", "10,20"), 1, "every value of the table lies outside 10,20"),
         (
             (*TABLE, "--conditional", 2, "--estimator", "shrunk"),

@@ -138,7 +138,7 @@ def test_rows_that_cannot_be_read_get_one_line(exact):
     for people, error, words in (
         (pd.DataFrame({"hamburger": [5.0], "Pepsi": [1.0]}), TableError, "did you mean 'hamburger'"),
         (pd.DataFrame({"Hamburger": ["much"], "Pepsi": [1.0]}), TableError, "must hold numbers"),
-        (pd.DataFrame({"Hamburger": [9.0], "Pepsi": [1.0]}), RecordError, "outside the range"),
+        (pd.DataFrame({"Hamburger": [9.0], "Pepsi": [1.0]}), RecordError, "outside 1 to 5"),
         (np.zeros((2, 5)), TableError, "2 columns, in the order of feature_names_in_"),
         (np.zeros(2), TableError, "a row for each person"),
         (np.array([["a", "b"]]), TableError, "must hold numbers"),

@@ -13,6 +13,7 @@ from keyveil import Coins, Plan, RecordError, Schema
 PLAN = Plan.of(Schema.of(["Pepsi", "Fries"], 1, 5), "kvue", 1)
 SECRET = 4.0625
 """A value that no line may contain."""
+NO_RECORD = "a record is a mapping of keys to values, or a list of such pairs"
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,9 @@ SECRET = 4.0625
         ({"FRIES": SECRET}, ["key 'FRIES' is not in the plan; did you mean 'Fries'?"]),
         ({"zebra": SECRET, "Fries": 2}, ["key 'zebra' is not in the plan"]),
         ({7: SECRET}, ["key 7 is not in the plan"]),
-        ({"Pepsi": SECRET + 5}, ["key 'Pepsi': a value lies outside the range of its key"]),
+        *((record, [NO_RECORD]) for record in (3, "Pepsi", [("Pepsi",)], None)),
+        (lambda: {"Pepsi": SECRET}, [f"{NO_RECORD}; this is a function that returns one: call it"]),
+        ({"Pepsi": SECRET + 5}, ["key 'Pepsi': a value lies outside 1 to 5"]),
         ({"Pepsi": str(SECRET)}, ["key 'Pepsi': a value is not a number"]),
         ({"Pepsi": True}, ["key 'Pepsi': a value is not a number"]),
         ({"Pepsi": float("nan")}, ["key 'Pepsi': a value is NaN or infinite"]),
@@ -36,7 +39,7 @@ SECRET = 4.0625
             {"pepsi": SECRET, "Fries": -SECRET},
             [
                 "key 'pepsi' is not in the plan; did you mean 'Pepsi'?",
-                "key 'Fries': a value lies outside the range of its key",
+                "key 'Fries': a value lies outside 1 to 5",
             ],
         ),
     ],
@@ -46,10 +49,15 @@ def test_a_misfit_is_named_by_its_key_and_never_by_its_value(record, lines):
     assert not any(str(SECRET)[:4] in line for line in PLAN.check(record))
 
 
-@pytest.mark.parametrize("record", [3, "Pepsi", [("Pepsi",)], None])
-def test_what_is_no_record_is_refused(record):
-    with pytest.raises(RecordError, match="a mapping of keys to values"):
-        PLAN.check(record)
+def test_only_the_check_names_the_range_of_a_key_of_its_own():
+    """If keys have different ranges, the range would say which key a person holds."""
+    plan = Plan.of(Schema.of(["Pepsi", "Fries"], ranges={"Pepsi": (1, 5), "Fries": (0, 100)}), "kvue", 1)
+    assert plan.check({"Pepsi": 9}) == ["key 'Pepsi': a value lies outside 1 to 5"]
+    assert plan.check({"Fries": -9}) == ["key 'Fries': a value lies outside 0 to 100"]
+    with pytest.raises(RecordError, match=r"^a value lies outside the range of its key$"):
+        plan.report({"Pepsi": 9})
+    with pytest.raises(RecordError, match=r"^a value lies outside 1 to 5$"):
+        PLAN.report({"Pepsi": 9})
 
 
 def test_a_refused_report_says_how_to_find_the_key_and_not_which_it_is():

@@ -348,7 +348,7 @@ def test_a_matrix_is_read_a_row_a_person():
     check_chunks(records, read_people(SCHEMA, matrix, chunk=2, progress=lambda *s: steps.append(s)))
     assert steps == [(2, 3), (3, 3)]
     check_chunks(records, [people_of(SCHEMA, matrix.tocoo())])
-    with pytest.raises(RecordError, match="outside the range"):
+    with pytest.raises(RecordError, match="outside 1 to 5"):
         people_of(SCHEMA, matrix * 2)
     assert people_of(SCHEMA, matrix * 2, lenient=True).values.tolist() == [4, 5, 2]
     with pytest.raises(TableError, match="a column for each of 5 keys"):
@@ -483,7 +483,7 @@ def columns(person=(1, 2), key=("Tea", "Tea"), value=(1.0, 2.0)):
         (columns(key=["Tea", SECRET_KEY]), "a key is not in the plan"),
         (columns(value=[1.0, None]), "a value is missing"),
         (columns(value=[1.0, float("nan")]), "a value is missing"),
-        (columns(value=[1.0, 1000.0 * float(SECRET_VALUE)]), "outside the range"),
+        (columns(value=[1.0, 1000.0 * float(SECRET_VALUE)]), "outside 1 to 5"),
         (columns(person=[1, 1]), "a key appears twice"),
     ],
 )
@@ -557,7 +557,7 @@ def test_frames_say_the_same_of_a_missing_column():
         refused(source, match)
     odd = pandas.DataFrame({"user": [1, SECRET_PERSON], "key": ["Tea", "7"], "value": [1, 2]})
     refused(odd, match)
-    refused(odd, "cannot be turned into Arrow columns .*give each column one type", person="user")
+    refused(odd, "cannot be turned into Arrow columns.*give each column one type", person="user")
 
 
 def test_columns_that_are_not_asked_for_may_hold_anything():
@@ -657,7 +657,7 @@ HEAD = "person,key,value\n"
             "line 3 of .*t.csv has 2 cells, but the first line names 3",
         ),
         ("t.csv", f"{HEAD}1,Tea,1,{SECRET_KEY}\n", "line 2 of .* has 4 cells"),
-        ("t.csv", f'{HEAD}1,Tea,1\n1,"{SECRET_KEY},1\n2,Tea,1\n', "line 3 of .* has 2 cells"),
+        ("t.csv", f'{HEAD}1,Tea,1\n1,"{SECRET_KEY},1\n2,Tea,1\n', "line 3 of .* is a quote open"),
         (
             "t.csv",
             f"{HEAD}1,Tea,1\n1,7,{SECRET_KEY}\n",

@@ -6,10 +6,12 @@ import json
 import multiprocessing
 import stat
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 from keyveil import Budget, BudgetError, Coins, CoinsError, Ledger, Plan, RecordError, Schema, Tally
+from keyveil.service.client.ledger import LedgerView
 
 SCHEMA = Schema.of(["Fries", "Pepsi"], 1, 5)
 PLAN = Plan.of(SCHEMA, "kvue", 1)
@@ -64,6 +66,12 @@ def test_the_ledger_adds_up_proven_epsilons_to_a_hard_cap(tmp_path):
     budget.answer(half, {})
     assert [e["mechanism"] for e in budget.entries()] == ["kvue", "kvoh"]
     assert budget.left == Decimal("1.5") - PLAN.proven - half.proven
+    spent = Budget(tmp_path / "spent", cap=PLAN.proven)
+    spent.answer(PLAN, {})
+    with pytest.raises(BudgetError, match=r"costs epsilon 0\.500, but nothing is left of the cap of 0"):
+        spent.answer(half, {})
+    with pytest.raises(BudgetError, match=r"chain cost epsilon 2\.000, but only 1\.500 is left of the"):
+        Budget(tmp_path / "chain", cap="1.5").answer(Plan.of(SCHEMA, "privkvm", 2, rounds=2), {})
 
 
 def test_the_file_is_private_and_never_half_written(tmp_path, monkeypatch):
@@ -75,7 +83,7 @@ def test_the_file_is_private_and_never_half_written(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("keyveil.foundation.files.os.fsync", fail)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(BudgetError, match=r"cannot write the ledger .*ledger: no space left on device$"):
         budget.answer(PLAN, {})
     assert (tmp_path / "ledger").read_bytes() == before, "what was not kept was not told"
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".ledger.")] == []
@@ -83,16 +91,64 @@ def test_the_file_is_private_and_never_half_written(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": "other"}'])
 def test_a_broken_ledger_answers_nothing(tmp_path, content):
+    """It is named, and no lock file appears next to a file that is no ledger."""
     (tmp_path / "ledger").write_bytes(content)
-    with pytest.raises(BudgetError, match="cannot be read"):
-        Budget(tmp_path / "ledger").answer(PLAN, {})
+    for make in (Budget, Ledger, LedgerView):
+        with pytest.raises(BudgetError, match=r"the ledger .*/ledger cannot be read"):
+            make(tmp_path / "ledger")
+    with pytest.raises(BudgetError, match=r"the ledger .*/ledger cannot be read"):
+        Budget(tmp_path / "ledger", cap=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger"]
+
+
+@pytest.mark.parametrize("make", [Budget, Ledger])
+def test_where_no_ledger_can_be_one_line_says_so(tmp_path, make, monkeypatch):
+    (tmp_path / "file").touch()
+    wrong = {
+        tmp_path: f"a .* is a file; {tmp_path} is a folder",
+        Path("."): "is a file; . is a folder",
+        tmp_path / "file" / "l.json": f"cannot write the ledger .*: {tmp_path}/file is a file, not a",
+        Path("/proc/keyveil/l.json"): "cannot write the ledger /proc/keyveil/l.json: no such file",
+    }
+    for path, line in wrong.items():
+        with pytest.raises(BudgetError, match=line):
+            make(path, cap=1)
+    before = make(tmp_path / "own" / "l.json", cap=1)
+    monkeypatch.setattr("keyveil.foundation.files.os.open", refuse)
+    for call in (lambda: make(tmp_path / "other.json", cap=1), lambda: before.answer(PLAN, {})):
+        with pytest.raises(BudgetError, match=r"cannot write the .*\.json: permission denied$"):
+            call()
+
+
+def refuse(*_):
+    raise PermissionError(13, "Permission denied")
+
+
+@pytest.mark.parametrize("make", [Budget, Ledger])
+def test_an_error_of_the_records_own_function_stays_what_it_is(tmp_path, make):
+    with pytest.raises(PermissionError):
+        make(tmp_path / "ledger", cap=1).answer(PLAN, refuse)
+
+
+@pytest.mark.parametrize("plan", ["plan.json", None, b"{}"])
+@pytest.mark.parametrize("make", [Budget, Ledger])
+def test_what_is_answered_is_a_plan(tmp_path, make, plan):
+    with pytest.raises(BudgetError, match=r"^answer takes a Plan: Plan\.load\('plan\.json'\)$"):
+        make(tmp_path / "ledger", cap=1).answer(plan, {})
+
+
+@pytest.mark.parametrize("make", [Budget, Ledger])
+def test_a_refusal_leaves_neither_folder_nor_lock_file(tmp_path, make):
+    for path in (tmp_path / "ledger", tmp_path / "folder" / "ledger"):
+        with pytest.raises(BudgetError, match="needs a cap"):
+            make(path)
+        with pytest.raises(BudgetError, match="above zero"):
+            make(path, cap=-1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_its_folder_is_made_for_its_owner_alone(tmp_path):
     path = tmp_path / "of" / "a person" / "ledger.json"
-    with pytest.raises(BudgetError, match="needs a cap"):
-        Budget(path)
-    assert not path.parent.exists(), "a refusal leaves nothing"
     Budget(path, cap=1).answer(PLAN, {})
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert Budget(path).spent == PLAN.proven

@@ -259,7 +259,7 @@ def test_bad_keys_are_refused(keys, message):
 
 
 def test_bad_ranges_are_refused():
-    with pytest.raises(SchemaError, match="LOW below HIGH"):
+    with pytest.raises(SchemaError, match="low 5 is not below high 1"):
         Schema.of(["a"], 5, 1)
     with pytest.raises(SchemaError, match="not listed"):
         Schema.of(["a"], ranges={"b": (0, 1)})

@@ -12,6 +12,7 @@ import logging
 import multiprocessing
 import pickle
 import re
+import socket
 import stat
 import sys
 import threading
@@ -32,8 +33,9 @@ from process import keyveil as command
 from scipy.stats import chi2
 
 import keyveil
-from keyveil import AsyncClient, BudgetError, Client, Coins, CoinsError, Plan, PlanError
+from keyveil import AsyncClient, BudgetError, Client, Coins, CoinsError, KeyveilError, Plan, PlanError
 from keyveil.cli import ledger_command as ledger_command
+from keyveil.cli.collection_answers import read_over_http
 from keyveil.foundation.exact import rounded_down, rounded_up
 from keyveil.service.client import ClientError, Ledger
 from keyveil.service.client.client_core import EPOCHS, Patience
@@ -251,7 +253,7 @@ def test_one_state_for_all_collectors_unless_another_is_named(monkeypatch, tmp_p
         Client(URL, tmp_path / "new", cap=0)
     with pytest.raises(ClientError, match="https"):
         Client("http://example.org", tmp_path / "never", cap=1)
-    assert not (tmp_path / "never").exists(), "a bad address leaves nothing behind"
+    assert not any((tmp_path / name).exists() for name in ("new", "never")), "a refusal leaves nothing"
 
 
 def test_without_httpx_it_says_what_to_install(monkeypatch, tmp_path):
@@ -345,7 +347,9 @@ def test_a_lost_ledger_does_not_renew_the_cap(phone):
     phone.desk.create("second", plan_of("kvoh"))
     for _ in range(2):
         phone.ledger.unlink()
-        with pytest.raises(BudgetError, match=r"of the cap of 1\.5 is left"):
+        with pytest.raises(
+            BudgetError, match=r"epsilon 1\.000, but only 0\.500 is left of the cap of 1\.5$"
+        ):
             phone.start(cap=None).answer("second", RECORD)
         assert phone.start(cap=None).spent == PLAN.proven
     with pytest.raises(
@@ -582,11 +586,120 @@ def test_a_collection_that_takes_nothing_now_costs_nothing(phone):
     [
         *("http://example.org", "ftp://127.0.0.1", "example.org", "https://", "https://a?b=1"),
         *("https://user:word@example.org", "http://127.example.org.evil.test@x", "http://[::1"),
+        *("https://a b.org", "https://example.org\n", None, b"https://example.org"),
     ],
 )
 def test_an_address_must_be_safe(tmp_path, url):
     with pytest.raises(ClientError, match=r"looks like|needs https|must not contain a name"):
         Client(url, tmp_path, cap=1)
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("example.org", "the part https:// is missing"),
+        ("127.0.0.1:8750", "the part https:// is missing"),
+        ("https://example.org/?x", r"leave out the \? or # and what follows it"),
+        ("https://example.org/#", r"leave out the \? or # and what follows it"),
+        ("https://example.org/v1/collections/menu", "leave out /v1/collections and what follows it"),
+    ],
+)
+def test_a_wrong_address_is_told_what_is_wrong(tmp_path, url, hint):
+    with pytest.raises(ClientError, match=rf"address looks like https://example\.org; {hint}$"):
+        Client(url, tmp_path, cap=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"patience": {"attempts": 2}}, r"patience is a Patience, like Patience\(attempts=2\)"),
+        ({"state": 4}, "state is the folder of the ledger; name other arguments: cap=4"),
+        ({"state": __file__}, "state is the folder of the ledger; .*test_client.py is a file"),
+    ],
+)
+def test_an_argument_of_another_kind_is_named(tmp_path, options, line):
+    with pytest.raises(ClientError, match=line):
+        Client(URL, **{"state": tmp_path, "cap": 1, **options})
+
+
+@pytest.mark.parametrize(
+    ("times", "line"),
+    [
+        *(({"attempts": n}, "attempts must be a whole number") for n in ("2", 0, 1.5, True)),
+        *(({name: "1"}, f"{name} must be seconds") for name in ("first", "most", "longest", "settle")),
+        *(({name: -1}, f"{name} must be seconds") for name in ("first", "most", "longest", "spread")),
+        ({"settle": float("nan")}, "settle must be seconds"),
+        ({"spread": float("inf")}, "finite"),
+    ],
+)
+def test_patience_has_numbers(times, line):
+    with pytest.raises(ClientError, match=line):
+        Patience(**times)
+
+
+def test_a_collection_is_named_and_its_plan_is_a_plan_or_a_hash(phone):
+    client = phone.start()
+    for name in (None, "", 3):
+        with pytest.raises(ClientError, match="name the collection to answer, like 'menu'"):
+            client.answer(name, RECORD)
+    with pytest.raises(ClientError, match="plan is the expected Plan or its hash"):
+        client.answer("menu", RECORD, plan="plan.json")
+    with pytest.raises(PlanError, match="not the expected one"):
+        client.answer("menu", RECORD, plan=plan_of("kvoh"))
+    assert client.spent == 0
+    assert client.answer("menu", RECORD, plan=PLAN) == client.answer("menu", RECORD, plan=PLAN.hash)
+
+
+def test_a_closed_client_says_so(phone):
+    with phone.start() as client:
+        pass
+    with pytest.raises(ClientError, match="this client is closed; make a new one"):
+        client.answer("menu", RECORD)
+    assert client.spent == 0, "its ledger can still be read"
+
+
+def test_the_asynchronous_client_is_opened_with_async_with(tmp_path):
+    with pytest.raises(ClientError, match="write: async with AsyncClient"):  # noqa: SIM117
+        with AsyncClient(URL, tmp_path, cap=1):
+            pass
+
+
+def test_https_to_a_server_of_http_is_told_so(tmp_path):
+    def answer() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"https://127.0.0.1:{server.getsockname()[1]}"
+        line = r"sent an answer that is not https \(it may speak http\)"
+        with pytest.raises(ClientError, match=line):
+            Client(url, tmp_path, cap=1).answer("menu", RECORD)
+        with pytest.raises(KeyveilError, match=line):
+            read_over_http(url, "menu", None, "kv_abc")
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_command_that_reaches_nobody_names_no_class_of_errors(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setattr("keyveil.cli.collection_answers.WAIT", 0.2)
+    line = f"^cannot reach the collector at http://127.0.0.1:{port}: "
+    with pytest.raises(KeyveilError, match=line + r"nobody answers; is it running at this address\?$"):
+        read_over_http(f"http://127.0.0.1:{port}", "menu", None, None)
+    with pytest.raises(KeyveilError, match="a token is one word on one line"):
+        read_over_http(f"http://127.0.0.1:{port}", "menu", None, "kv_a\nb")
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(KeyveilError, match=line + r"it sent nothing for 0\.2 seconds$"),
+    ):
+        read_over_http(f"http://127.0.0.1:{port}", "menu", None, None)
 
 
 def test_a_host_that_only_begins_like_this_machine_is_another(tmp_path):
@@ -693,7 +806,7 @@ def test_people_are_split_between_the_plans_of_sized(phone):
     phone.desk.send(fresh(200, first, {"k1": 3}), "sized", plan=first.hash)
     assert phone.desk.post("/v1/collections/sized/rounds").status_code == 201
     for allow in (1, 2, 4):
-        with pytest.raises(BudgetError, match="was told before"):
+        with pytest.raises(BudgetError, match="and the rounds before it"):
             phone.start(allow=allow).answer("sized", {"k1": 3})
     assert phone.start().spent == first.proven
     other = Phone(phone.desk, phone.folder.with_name("other"))

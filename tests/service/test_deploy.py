@@ -291,7 +291,9 @@ def test_a_device_trusts_an_authority_of_its_own_only_when_told(proxy, tmp_path)
             ),
         ):
             stranger.answer("menu", {"tea": 1})
-        assert "a certificate that is not trusted here" in keyveil(*asked, check=False).stderr
+        refused = keyveil(*asked, check=False).stderr
+        assert "a certificate that is not trusted here" in refused
+        assert refused.endswith("name the authority's file: --certificates)\n")
         with Client(url, tmp_path / "two", cap=2, certificates=authority) as friend:
             assert friend.answer("menu", {"tea": 1}).counted
         assert "1 report" in keyveil(*asked, "--certificates", str(authority)).stdout

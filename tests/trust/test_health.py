@@ -675,7 +675,7 @@ def test_the_command_says_the_same(tmp_path, capsys):
     assert run(["health", path, first, "--fakes", "0.05"]) == 0
     out = capsys.readouterr().out
     assert "nothing suspicious in 4,000 reports" in out
-    assert "honest answers lie at level 0.95 if at most 0.05 of the reports are fake and drew" in out
+    assert "honest answers lie at level 0.95 if at most 5 % of the reports are fake and drew" in out
     assert run(["health", path, second]) == 0
     assert "(2)" in capsys.readouterr().out
     assert run(["health", path, second, "--repair", "--json"]) == 0

@@ -378,7 +378,7 @@ def test_later_rounds_of_a_chain_are_not_offered():
 def test_the_line_is_one_sentence():
     said = line(plan_of("kvue", 100), 0.01)
     assert said.startswith(
-        "if 0.01 of all clients are fake, they can raise a key's frequency from 0.3 to 0.944"
+        "if 1 % of all clients are fake, they can raise a key's frequency from 0.3 to 0.944"
     )
     assert (
         " or its mean from 0 to 1; if they draw view and seed as honest clients do, to 0.313 or 0.0878 "

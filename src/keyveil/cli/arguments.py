@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import click
 
 from ..foundation.errors import KeyveilError, PlanError
-from ..foundation.exact import decimal
+from ..foundation.exact import decimal, text
 from ..people.schema import Schema
 
 MOST = 10**15
@@ -95,7 +95,10 @@ def read_range(ends: str) -> tuple[Decimal, Decimal]:
     parts = ends.split(",")
     if len(parts) != 2:
         raise PlanError("a range is LOW,HIGH, like --range 1,5")
-    return decimal(parts[0].strip(), "LOW"), decimal(parts[1].strip(), "HIGH")
+    low, high = decimal(parts[0].strip(), "LOW"), decimal(parts[1].strip(), "HIGH")
+    if low >= high:
+        raise PlanError(f"--range {ends}: LOW {text(low)} is not below HIGH {text(high)}")
+    return low, high
 
 
 def read_numbers(given: Given, *names: str) -> dict[str, float]:

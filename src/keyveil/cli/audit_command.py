@@ -73,6 +73,8 @@ def audit(path: str, machine: bool) -> int:
     content = read_plan(path)
     if content.strip() and (what := named_content(content)) not in (None, "a plan"):
         raise PlanError(f"{path}: this is {what}, not a plan")
+    if content.strip() and not content.lstrip().startswith(b"{"):
+        raise PlanError(f"{path}: this is not a plan; keyveil plan makes one")
     result = audit_plan(content)
     promised, proven, worst = result.promised, result.proven, result.worst
     if machine:

@@ -121,6 +121,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 _MODULES = {name: module for members in SECTIONS.values() for name, (module, _) in members.items()}
 
 
+_MEANT = {"--confidence": "--level", "--alpha": "--level"}
+"""Options of other programs, and what they are called here."""
+
+
 class Sections(click.Group):
     """A group that lists its commands by purpose, each with a sentence, and loads one when it runs."""
 
@@ -190,10 +194,15 @@ def _message(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption) and context is not None:
         wrong, message = error.option_name, f"No such option: {error.option_name}"
         known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
+        meant = _MEANT.get(wrong)
+        if meant in known:
+            return f"{message}; did you mean {meant}?"
     elif isinstance(error, click.NoSuchCommand) and context is not None:
         wrong, message = error.command_name, f"No such command {error.command_name!r}"
         if isinstance(context.command, click.Group):
             known = context.command.list_commands(context)
+            if context.parent is not None and nearest(wrong, known) is None:
+                return f"{message}; after {context.command_path} comes one of: {', '.join(known)}"
     elif isinstance(error, click.BadParameter) and error.param is not None:
         kind, message = error.param.type, error.format_message().rstrip(".")
         quoted = re.search(r": '([^']*)' is not one of ", message)

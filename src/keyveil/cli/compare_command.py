@@ -201,9 +201,7 @@ def read_contest(given: CompareOptions) -> tuple[list[str], list[str], Contest]:
 
 
 def _check_options(given: CompareOptions) -> None:
-    low, high = given.range
-    if low >= high:
-        raise PlanError("a range is LOW,HIGH with LOW below HIGH")
+    read_range(given.ends or RANGE)
     if given.data is None and given.synthetic is None:
         raise click.UsageError("compare needs --data TABLE or --population NAME")
     if given.data is None and given.everyone is not None:

@@ -17,6 +17,8 @@ from ..people.schema import Schema
 from ..people.tables.delimiters import DELIMITERS, cells_of, delimiter_of, is_number
 
 COLUMNS = ("key", "low", "high")
+PEOPLE = ("person", "value")
+"""Columns that only a table of people has; no key of theirs may become public by mistake."""
 TABLES = (".csv", ".tsv")
 """Endings of files that have columns, even if there is only one."""
 
@@ -33,6 +35,11 @@ def schema_of_file(keys: str, usual: Range, notes: list[str]) -> tuple[Schema, b
     delimiter = delimiter_of(first, COLUMNS)
     header = [cell.strip().casefold() for cell in cells_of(first, delimiter)]
     table = Path(keys).suffix.lower() in TABLES
+    if "key" in header and (of_people := [name for name in PEOPLE if name in header]):
+        raise SchemaError(
+            f"{keys} has a column {of_people[0]!r}: it is a table of people, and a plan is public; "
+            "write the keys to ask about to a text file, one a line"
+        )
     if "key" in header and (len(header) > 1 or table):
         with named(keys):
             ranges = _ranges(lines, header, delimiter)
@@ -97,8 +104,7 @@ def _ranges(lines: dict[int, str], header: list[str], delimiter: str) -> dict[st
         row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
         key, low, high = (row.get(name, "") for name in COLUMNS)
         if key in ranges:
-            hint = "; is this a table of people?" if {"person", "value"} & {*header} else ""
-            raise SchemaError(f"key {key!r} is listed twice; list each key once{hint}")
+            raise SchemaError(f"line {number}: the key is listed twice; list each key once")
         if bool(low) != bool(high):
             raise SchemaError(f"line {number} has only one end of a range; give low and high")
         with named(f"line {number}"):

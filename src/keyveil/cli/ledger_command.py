@@ -53,7 +53,7 @@ def ledger(state: Path | None, apart: Path | None, machine: bool) -> None:
 def _opened(state: Path | None, apart: Path | None) -> Ledger:
     """The ledger of a folder; none is created."""
     from ..service.client.http_client import default_state
-    from ..service.client.ledger import Ledger
+    from ..service.client.ledger import LedgerView
 
     if apart is not None and apart.is_dir():
         raise BudgetError(f"{apart} is a folder; name the file of the device's secret")
@@ -61,7 +61,7 @@ def _opened(state: Path | None, apart: Path | None) -> Ledger:
     path = place if place.is_file() else place / "ledger.json"
     if not path.exists() and not (apart or path.with_name("device.json")).exists():
         raise BudgetError(f"there is no ledger in {place}: an app makes one when it first answers")
-    return Ledger(path, secret_file=apart)
+    return LedgerView(path, secret_file=apart)
 
 
 def _rows(book: Ledger, entries: list[Entry]) -> list[list[str]]:

@@ -33,8 +33,9 @@ def counted(number: float, singular: str, plural: str = "") -> str:
 
 
 def figure(value: float, form: str = ".4f", otherwise: str = "unknown") -> str:
-    """A number in a format; ``otherwise`` if it is not finite."""
-    return f"{value:{form}}" if isfinite(value) else otherwise
+    """A number in a format, never -0; ``otherwise`` if it is not finite."""
+    sign = "+" if form.startswith("+") else ""
+    return f"{value:{sign}z{form.removeprefix('+')}}" if isfinite(value) else otherwise
 
 
 def interval(low: float, high: float, form: str = ".4f") -> str:

@@ -66,7 +66,10 @@ def _plan_first(paths: tuple[str, str]) -> Plan:
 
 
 def show_sizes(tally: Tally, level: float, machine: bool, files: str, title: str = "") -> None:
-    """Print how many keys people hold, from a pilot's tally, and the next command."""
+    """Print how many keys people hold, from a pilot's tally, and the next command.
+
+    A share is shown within 0 and 1; as JSON it is the unbiased estimate, which may lie outside.
+    """
     pilot = tally.plan
     shares = bucket_shares(pilot, tally, level)
     next_ = f"keyveil plan --mechanism auto --people N --pilot {files}"
@@ -79,6 +82,7 @@ def show_sizes(tally: Tally, level: float, machine: bool, files: str, title: str
     for bucket in shares:
         least, most, share = bucket.least, bucket.most, bucket.share
         sizes = str(least) if least == most else f"{least} to {most}"
-        rows.append([sizes, figure(share.value), figure(share.stderr), interval(share.low, share.high)])
+        value, low, high = (min(max(end, 0.0), 1.0) for end in (share.value, share.low, share.high))
+        rows.append([sizes, figure(value), figure(share.stderr), interval(low, high)])
     print_table(["keys held", "share of people", "± stderr", f"{level:.0%} interval"], rows, title)
     click.echo(f"note: {note}")

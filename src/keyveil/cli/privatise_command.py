@@ -25,13 +25,21 @@ if TYPE_CHECKING:
 PARQUET = b"PAR1"
 
 MAPPED = {
-    "unknown_key": "with a key that the plan does not list: ignored",
-    "no_number": "without a number as value: counted as not held",
-    "outside_range": "with a value outside the range of its key: clipped to it",
-    "no_key": "with a value and no key: ignored",
-    "repeated": "with a key that its person has already: the first one counts",
+    "unknown_key": ("with a key that the plan does not list", "ignored", "drops unknown keys"),
+    "no_number": (
+        "without a number as value",
+        "counted as not held",
+        "counts a key without a number as not held",
+    ),
+    "outside_range": ("with a value outside {range}", "clipped to it", "clips values"),
+    "no_key": ("with a value and no key", "ignored", "drops values without a key"),
+    "repeated": (
+        "with a key that its person has already",
+        "the first one counts",
+        "takes the first of repeated rows",
+    ),
 }
-"""By rule: what ``--lenient`` does to rows of a table."""
+"""By rule: the rows that break it, what happened to them, and what ``--lenient`` does."""
 
 
 @click.command()
@@ -71,26 +79,21 @@ def privatise(plan_path: str, table: str, stated: str | None, output: str, **how
     everyone = read_everyone(how.pop("everyone"))
     engine = engine_of(how.pop("engine"), how.pop("processes"), how.pop("master"))
     with progress("privatising", "rows") as on_progress:
-        try:
-            if _in_segments(table, output, engine):
-                from ..plan.engines import privatise_files
+        if _in_segments(table, output, engine):
+            from ..plan.engines import privatise_files
 
-                coins = None if stated is None else Coins.stated(stated)
-                written = privatise_files(
-                    table,
-                    plan,
-                    output,
-                    engine,
-                    coins=coins,
-                    everyone=everyone,
-                    progress=on_progress,
-                    **how,
-                )
-            else:
-                written = _one_by_one(plan, table, stated, output, everyone, on_progress, how)
-        except RecordError as error:
-            raise RecordError(f"{error} (--lenient maps such rows as the plan states)") from None
-    if everyone is None:
+            coins = None if stated is None else Coins.stated(stated)
+            more = {"coins": coins, "everyone": everyone, "progress": on_progress}
+            try:
+                written = privatise_files(table, plan, output, engine, **more, **how)
+            except RecordError as error:
+                does = ", ".join(does for _, _, does in MAPPED.values())
+                raise RecordError(f"{error}; --lenient {does}") from None
+        else:
+            written = _one_by_one(plan, table, stated, output, everyone, on_progress, how)
+    if everyone is None and not written.reports:
+        click.echo(f"{table}: the table has no rows", err=True)
+    elif everyone is None:
         tell_who_takes_part(written.reports, written.holding_nothing, len(plan.schema.keys))
     _tell(plan, output, written.reports, written.mapped if how["lenient"] else None, machine)
 
@@ -124,13 +127,40 @@ def _one_by_one(
     mapped, empty = Counter[str](), 0
     coins = Coins.secure() if stated is None else Coins.stated(stated)
     with writing(plan, output) as writer:
-        for people in read_people(plan.schema, table, progress=on_progress, mapped=mapped, **how):
-            empty += people.number_empty
-            writer.add(plan.privatise(people, coins))
+        try:
+            for people in read_people(plan.schema, table, progress=on_progress, mapped=mapped, **how):
+                empty += people.number_empty
+                writer.add(plan.privatise(people, coins))
+        except RecordError:
+            _check_rules(plan, table, how)
+            raise
         if everyone is not None:
             for people in absent_people(plan.schema, number_absent(everyone, writer.reports)):
                 writer.add(plan.privatise(people, coins))
     return Privatised(writer.reports, mapped, empty)
+
+
+def _broken_rules(plan: Plan, mapped: Counter[str]) -> list[tuple[str, str, str]]:
+    """The number of rows that break each rule, what happened to them, and what ``--lenient`` does."""
+    span = plan.schema.range_words()
+    return [
+        (f"{counted(mapped[rule], 'row')} {words.format(range=span)}", done, does)
+        for rule, (words, done, does) in MAPPED.items()
+        if mapped[rule]
+    ]
+
+
+def _check_rules(plan: Plan, table: str, how: dict[str, Any]) -> None:
+    """Refuse a table with rows that break a rule, with their number; it is read to its end for that."""
+    from ..people.tables import read_people
+
+    mapped = Counter[str]()
+    for _ in read_people(plan.schema, table, mapped=mapped, **{**how, "lenient": True}):
+        pass
+    broken = _broken_rules(plan, mapped)
+    if broken:
+        rows, _, does = map(", ".join, zip(*broken, strict=True))
+        raise RecordError(f"{table} has {rows}; --lenient {does}") from None
 
 
 def _tell(plan: Plan, output: str, reports: int, mapped: Counter[str] | None, machine: bool) -> None:
@@ -147,9 +177,8 @@ def _tell(plan: Plan, output: str, reports: int, mapped: Counter[str] | None, ma
     }
     if mapped is not None:
         facts["mapped"] = {rule: mapped[rule] for rule in MAPPED}
-        for rule, words in MAPPED.items():
-            if mapped[rule]:
-                click.echo(f"{counted(mapped[rule], 'row')} {words}", err=True)
+        for words, done, _ in _broken_rules(plan, mapped):
+            click.echo(f"{words}: {done}", err=True)
     if machine:
         print_json(facts)
     else:

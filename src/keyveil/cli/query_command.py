@@ -28,6 +28,7 @@ NO_SIGN = (
     "the condition"
 )
 FROM_VIEW = "from view: some reports speak of these keys together, so the answer is estimated"
+FROM_KEY = "from view: some reports speak of this key, so the answer is estimated"
 NEEDS_SCIPY = "the interval of a range needs SciPy: pip install 'keyveil[bounds]'"
 SHOWN = 12
 """Number of keys whose conditionals are printed as a table."""
@@ -79,8 +80,8 @@ def show_answers(tally: Tally, queries: Sequence[Query], given: Given, title: st
         ]
     print_table(headings, rows, title)
     click.echo(f"estimator: {source.estimator}")
-    if any(a.how == "view" for a in answers):
-        click.echo(FROM_VIEW)
+    if viewed := [a.query for a in answers if a.how == "view"]:
+        click.echo(FROM_VIEW if any(query.given for query in viewed) else FROM_KEY)
     if any(a.shown is False for a in answers):
         click.echo(NO_SIGN)
     _explain_ranges(answers)

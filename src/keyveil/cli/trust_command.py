@@ -10,6 +10,7 @@ import click
 
 from ..foundation.errors import PlanError
 from ..foundation.exact import decimal, rounded_up
+from ..foundation.percentages import percent
 from ..mechanisms import REGISTRY
 from ..people.scale import Scale
 from ..plan.plan import Plan
@@ -38,6 +39,8 @@ from .arguments import Given, plan_argument, read_count, tally_argument
 from .output import as_json, counted, figure, interval, print_json, print_table
 from .output_files import PICTURE, writes_files
 
+NEEDED = "fakes for one standard error"
+"""Heading of the number of fakes that shift an answer as far as chance does."""
 PARTS = ("frequency", "mean", "mass")
 """What a mechanism may answer about a key."""
 
@@ -129,7 +132,7 @@ def _show_gains(gains: list[Gain], needed: dict[str, float]) -> None:
     for part in parts:
         headings += [part, "after", "shift"]
     if needed:
-        headings.append("fakes for one ± stderr")
+        headings.append(NEEDED)
     rows = []
     for shift in shifts:
         row = [shift.key]
@@ -139,11 +142,14 @@ def _show_gains(gains: list[Gain], needed: dict[str, float]) -> None:
         if needed:
             row.append(figure(needed[shift.key], ",.0f", "no number"))
         rows.append(row)
-    how = f"{first.share:.3g} of all clients fake, {first.attack}, to {first.goal.replace('-', ' the ')}"
+    goal = first.goal.replace("-", " the ")
+    how = f"{percent(first.share)} of all clients are fake ({first.attack}), to {goal}"
     who = "targets together" if len(first.shifts) > 1 else "each key alone"
     print_table(headings, rows, f"{first.mechanism}: {how}; {who}")
     if needed:
-        click.echo("fakes for one ± stderr: that many fakes move the answer as far as chance does")
+        click.echo(
+            f"{NEEDED}: that many fakes shift the answer by its standard error, as far as chance does"
+        )
     held = [shift.frequency for shift in shifts if shift.frequency is not None]
     if any(not 0 <= change.after <= 1 for change in held):
         click.echo("a frequency outside [0, 1] is seen at once: keyveil health")
@@ -184,9 +190,9 @@ def _show_rows(rows: list[AttackRow], share: float, plan: Plan, given: Given) ->
             [row.mechanism, *signed, "" if row.fakes is None else figure(row.fakes, ",.0f", "")]
         )
     print_table(
-        ["mechanism", "frequency", "drawn", "mean", "drawn", "fakes for one ± stderr"],
+        ["mechanism", "frequency", "drawn", "mean", "drawn", NEEDED],
         cells,
-        f"what {share:.3g} of all clients add to a key at epsilon {epsilon:g}, means {scale}; "
+        f"what {percent(share)} of all clients add to a key at epsilon {epsilon:g}, means {scale}; "
         "drawn: nothing is chosen",
     )
     for row in rows:
@@ -252,7 +258,7 @@ def health(plan_path: str, tally_path: str, other_path: str | None, **options: A
     verdict = "suspicious" if result.suspicious else "nothing suspicious"
     click.echo(
         f"{verdict} in {counted(result.reports, 'report')}; of honest tallies at most "
-        f"{result.false_alarm:.2g} are found suspicious"
+        f"{percent(result.false_alarm, 2)} are found suspicious"
     )
     if reaches is not None:
         _show_reach(reaches, share, views, level)
@@ -270,8 +276,8 @@ def _show_reach(reaches: list[Reach], share: float, views: str, level: float) ->
     print_table(
         ["key", *parts],
         [[key.key, *(interval(*getattr(key, part)) for part in parts)] for key in reaches],
-        f"where the honest answers lie at level {level:g} if at most {share:.3g} of the reports are "
-        f"fake and {'drew' if views == 'drawn' else 'chose'} their views",
+        f"where the honest answers lie at level {level:g} if at most {percent(share)} of the reports "
+        f"are fake and {'drew' if views == 'drawn' else 'chose'} their views",
     )
 
 
@@ -284,7 +290,7 @@ def _show_repair(plan: Plan, mended: Repair) -> None:
         number = counted(len(names), mended.kind.removesuffix("s"))
         click.echo(
             f"left out, because fakes chose them: {number}{_where(tuple(names))}; "
-            f"{value:.3g} [{low:.3g}, {high:.3g}] of all reports are fakes who chose"
+            f"{percent(value)} [{percent(low)}, {percent(high)}] of all reports are fakes who chose"
         )
     headings, rows = ["key", "kept"], [[key.key, f"{key.kept:.3f}"] for key in mended.keys]
     for part in _parts(mended.keys[0]):
@@ -295,7 +301,7 @@ def _show_repair(plan: Plan, mended: Repair) -> None:
     print_table(
         headings,
         rows,
-        f"answers of the other reports, at most {mended.share:.3g} of them fake; "
+        f"answers of the other reports, at most {percent(mended.share)} of them fake; "
         f"ranges at level {mended.level:g}",
     )
 

@@ -46,13 +46,13 @@ MOST_PLACES = 400
 
 def rounded_up(epsilon: Decimal) -> str:
     """An epsilon for people: three decimals, more if it is below 0.1, never less than it is."""
-    places = Decimal(1).scaleb(-max(3, 2 - epsilon.adjusted()))
+    places = Decimal(1).scaleb(-max(3, 2 - epsilon.adjusted()), _WIDE)
     return str(epsilon.quantize(places, ROUND_CEILING, _WIDE))
 
 
 def rounded_down(epsilon: Decimal) -> str:
     """An amount of epsilon that is left, for people: three decimals, never more than it is."""
-    places = Decimal(1).scaleb(-max(3, 2 - epsilon.adjusted()))
+    places = Decimal(1).scaleb(-max(3, 2 - epsilon.adjusted()), _WIDE)
     return str(epsilon.quantize(places, ROUND_FLOOR, _WIDE))
 
 

@@ -60,12 +60,12 @@ class ResultTable:
 
 
 def figure(value: float) -> str:
-    """A number in about four digits; a question mark if it is unknown."""
+    """A number in about four digits, never -0; a question mark if it is unknown."""
     if isnan(value):
         return "?"
     if not isfinite(value):
         return "∞" if value > 0 else "-∞"
-    form = ".4f" if abs(value) < 10 else ".2f" if abs(value) < 1000 else ",.0f"
+    form = "z.4f" if abs(value) < 10 else "z.2f" if abs(value) < 1000 else "z,.0f"
     return f"{value:{form}}"
 
 

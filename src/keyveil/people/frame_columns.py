@@ -23,6 +23,8 @@ class FrameColumns:
     wide: bool = False
     library: str | None = None
     """"pandas", "polars" or "arrow"; None for a file."""
+    top: bool = False
+    """Whether only the keys with the most holders were taken, so that others are expected."""
 
     def changed(self, person: Stated, key: str | None, value: Stated, wide: bool | None) -> FrameColumns:
         """The same with the names that are stated."""

@@ -235,5 +235,5 @@ def _ruled(
     if not np.isfinite(numbers[present]).all():
         raise RecordError("a value is missing, NaN or infinite")
     if not ((numbers >= low) & (numbers <= high))[present].all():
-        raise RecordError("a value lies outside the range of its key")
+        raise RecordError(schema.outside())
     return known, numbers

@@ -60,14 +60,16 @@ class Schema:
             raise SchemaError("give one range of values for each key")
         for key, (low, high) in zip(self.keys, self.ranges, strict=True):
             if not (low < high and float(low) < float(high)):
-                raise SchemaError(f"the range of key {key!r} must be LOW,HIGH with LOW below HIGH")
+                of_key = "" if self.shared_range is not None else f"the range of key {key!r}: "
+                raise SchemaError(f"{of_key}low {text(low)} is not below high {text(high)}")
             if not isfinite(float(high) - float(low)):
                 raise SchemaError(f"the range of key {key!r} is too wide for double arithmetic")
         self._check_levels()
 
     def __repr__(self) -> str:
         keys, ranges = len(self.keys), set(self.ranges)
-        values = "of several ranges" if len(ranges) > 1 else "in [{}, {}]".format(*self.ranges[0])
+        ends = ", ".join(map(text, self.ranges[0]))
+        values = "of several ranges" if len(ranges) > 1 else f"in [{ends}]"
         return f"Schema({keys} {'key' if keys == 1 else 'keys'}, values {values})"
 
     def _check_levels(self) -> None:
@@ -177,6 +179,18 @@ class Schema:
         first = self.ranges[0]
         return first if all(ends == first for ends in self.ranges) else None
 
+    def range_words(self, place: int | None = None) -> str:
+        """The range of the key at a place, or of all keys, for a message: "1 to 5".
+
+        Without a place no key is given away: the words are general if keys have different ranges.
+        """
+        ends = self.shared_range if place is None else self.ranges[place]
+        return "the range of its key" if ends is None else f"{text(ends[0])} to {text(ends[1])}"
+
+    def outside(self, place: int | None = None) -> str:
+        """What is wrong with a value that is too low or too high."""
+        return f"a value lies outside {self.range_words(place)}"
+
     @cached_property
     def low(self) -> Floats:
         """Lower end of each key's range."""
@@ -220,12 +234,12 @@ class Schema:
             try:
                 number = float(value)
             except OverflowError:  # too large for a double
-                raise RecordError("a value lies outside the range of its key") from None
+                raise RecordError(self.outside()) from None
             if not isfinite(number):
                 raise RecordError("a value is NaN or infinite")
             low, high = self._ends[place]
             if not low <= number <= high:
-                raise RecordError("a value lies outside the range of its key")
+                raise RecordError(self.outside())
             held[place] = number
         return held
 
@@ -237,19 +251,25 @@ class Schema:
         log or send them for a person's record.
         """
         lines, seen = [], set()
-        for key, value in _pairs(record):
-            if self._place(key) is None:
+        try:
+            pairs = _pairs(record)
+        except RecordError as error:
+            return [str(error)]
+        for key, value in pairs:
+            place = self._place(key)
+            if place is None:
                 near = nearest(key, self.keys) if isinstance(key, str) else None
                 hint = "" if near is None else f"; did you mean {near!r}?"
                 lines.append(f"key {key!r} is not in the plan{hint}")
                 continue
-            if key in seen:
+            if place in seen:
                 lines.append(f"key {key!r}: appears twice; a record has each key at most once")
-            seen.add(key)
+            seen.add(place)
             try:
                 self.checked({key: value})
             except RecordError as error:
-                lines.append(f"key {key!r}: {error}")
+                fault = str(error).replace(self.outside(), self.outside(place))
+                lines.append(f"key {key!r}: {fault}")
         return lines
 
     def mapped(self, record: object) -> dict[int, float]:
@@ -361,5 +381,6 @@ def _pairs(record: Any) -> Iterable[tuple[Any, Any]]:
     except TypeError:
         pairs = None
     if pairs is None or any(len(pair) != 2 for pair in pairs):
-        raise RecordError("a record is a mapping of keys to values")
+        hint = "; this is a function that returns one: call it" if callable(record) else ""
+        raise RecordError(f"a record is a mapping of keys to values, or a list of such pairs{hint}")
     return pairs

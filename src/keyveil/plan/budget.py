@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from inspect import isawaitable
 from pathlib import Path
@@ -13,13 +13,14 @@ from typing import Any
 
 from ..foundation.coins import Coins, fresh_bytes
 from ..foundation.errors import BudgetError, CoinsError, PlanError, RecordError
-from ..foundation.exact import Number, decimal, difference, text, total
+from ..foundation.exact import Number, decimal, difference, rounded_down, rounded_up, text, total
 from ..foundation.files import locked, write_whole
 from .plan import Plan
 from .plan_document import canonical
 from .report import Report
 
 FORMAT = "keyveil/budget/1"
+LEDGER = "the ledger"
 OTHER_PLAN = "this collection was answered under another plan; a device answers once"
 OTHER_ROUND = "this round was answered under another plan; a device answers once"
 
@@ -36,17 +37,25 @@ class Budget:
     """
 
     def __init__(self, path: str | Path, cap: Number | None = None) -> None:
-        self.path = Path(path)
-        if cap is None and not self.path.exists():
-            raise BudgetError("a new budget needs a cap on the total epsilon")
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path = checked_file(path, "budget")
+        limit = None if cap is None else checked_cap(cap)
+        if not self.path.exists():
+            if limit is None:
+                raise BudgetError(
+                    "a new budget needs a cap on the total epsilon: pass cap=... the first time"
+                )
+            self._make(limit)
+        kept = Decimal(self._read()["cap"])
+        if limit is not None:
+            check_same_cap(self.path, limit, kept)
+
+    def _make(self, cap: Decimal) -> None:
+        """Create the file, unless another process has made it meanwhile."""
+        make_folder(self.path, LEDGER)
         with self._locked():
-            if cap is not None and not self.path.exists():
-                limit = checked_cap(cap)
+            if not self.path.exists():
                 device = fresh_bytes(16).hex()
-                self._write({"format": FORMAT, "cap": text(limit), "device": device, "answers": []})
-            elif cap is not None:
-                check_same_cap(self.path, checked_cap(cap), Decimal(self._read()["cap"]))
+                self._write({"format": FORMAT, "cap": text(cap), "device": device, "answers": []})
 
     @property
     def cap(self) -> Decimal:
@@ -79,6 +88,7 @@ class Budget:
         """
         if coins is not None and not coins.secure_source:
             raise CoinsError("a device answers with secure coins only; leave coins out")
+        check_plan(plan)
         with self._locked():
             ledger = self._read()
             for answer in ledger["answers"]:
@@ -113,24 +123,22 @@ class Budget:
         """
         cost, left = plan.proven, left_in(ledger)
         before = total(Decimal(answer["epsilon"]) for answer in earlier)
+        costs = f"this plan costs epsilon {rounded_up(cost)}"
         if cost > left:
-            raise BudgetError(
-                f"this plan costs epsilon {text(cost)}, but only {text(left)} of the cap of "
-                f"{ledger['cap']} is left"
-            )
+            raise BudgetError(f"{costs}, but {_said_left(left, ledger)}")
         if allow is not None and total((before, cost)) > allow:
-            raise BudgetError(
-                f"this plan costs epsilon {text(cost)}, and {text(before)} was told before; "
-                f"{text(allow)} is allowed for one collection"
-            )
+            spent = f" and the rounds before it {rounded_up(before)}" if earlier else ""
+            raise BudgetError(f"{costs}{spent}, but only {text(allow)} is allowed for one collection")
         if earlier:
             _check_round(plan, earlier, before)
         elif plan.chain is not None:
-            _check_total(plan, left if allow is None else min(left, allow))
+            _check_total(plan, left, allow, ledger)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with locked(self.path):
+        with ExitStack() as held:
+            with writing(self.path, LEDGER):
+                held.enter_context(locked(self.path))
             yield
 
     def _read(self) -> dict[str, Any]:
@@ -143,12 +151,48 @@ class Budget:
                 raise ValueError
         except (OSError, ValueError, KeyError, TypeError, RecursionError, BudgetError):
             raise BudgetError(
-                "the budget file cannot be read; nothing is answered until it is restored"
+                f"the ledger {self.path} cannot be read: it is damaged, or another file; nothing is "
+                "answered until it is restored"
             ) from None
         return ledger
 
     def _write(self, ledger: dict[str, Any]) -> None:
-        write_whole(self.path, json.dumps(ledger, indent=1).encode(), private=True)
+        with writing(self.path, LEDGER):
+            write_whole(self.path, json.dumps(ledger, indent=1).encode(), private=True)
+
+
+def checked_file(path: str | Path, name: str) -> Path:
+    """The path of a file that a device keeps; a folder is refused."""
+    file = Path(path)
+    if file.is_dir():
+        raise BudgetError(f"a {name} is a file; {file} is a folder")
+    return file
+
+
+def make_folder(path: Path, name: str) -> None:
+    """Make the folder of a file that a device keeps, for its owner alone."""
+    with writing(path, name):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+@contextmanager
+def writing(path: Path, name: str) -> Iterator[None]:
+    """Say in one line which file of a device cannot be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        near = next((parent for parent in path.parents if parent.exists()), None)
+        reason = (error.strerror or str(error)).lower()
+        if near is not None and not near.is_dir():
+            reason = f"{near} is a file, not a folder"
+        raise BudgetError(f"cannot write {name} {path}: {reason}") from None
+
+
+def check_plan(plan: object) -> None:
+    """Refuse what is no plan."""
+    if not isinstance(plan, Plan):
+        file = f"'{plan}'" if isinstance(plan, str | Path) else "'plan.json'"
+        raise BudgetError(f"answer takes a Plan: Plan.load({file})")
 
 
 def _written(number: object) -> str:
@@ -205,6 +249,12 @@ def left_in(ledger: dict[str, Any]) -> Decimal:
     return difference(Decimal(ledger["cap"]), _spent(ledger))
 
 
+def _said_left(left: Decimal, ledger: dict[str, Any]) -> str:
+    """What is left of the cap, for the person to read."""
+    amount = f"only {rounded_down(left)}" if left > 0 else "nothing"
+    return f"{amount} is left of the cap of {text(Decimal(ledger['cap']))}"
+
+
 # -- rounds ------------------------------------------------------------------------------------------
 
 
@@ -251,24 +301,24 @@ def _check_round(plan: Plan, earlier: Sequence[dict[str, Any]], before: Decimal)
         )
     if total((before, plan.proven)) > Decimal(stated["total"]):
         raise BudgetError(
-            f"this round costs epsilon {text(plan.proven)}, and {text(before)} was told before; the "
-            f"first plan stated a total of epsilon {stated['total']}"
+            f"this round costs epsilon {rounded_up(plan.proven)} and the rounds before it "
+            f"{rounded_up(before)}, but the first plan stated a total of epsilon {stated['total']}"
         )
     if _schema(plan) != stated["schema"]:
         raise BudgetError("this round asks for other keys or ranges than the first; it is not answered")
 
 
-def _check_total(plan: Plan, most: Decimal) -> None:
+def _check_total(plan: Plan, left: Decimal, allow: Decimal | None, ledger: dict[str, Any]) -> None:
     """A chain is begun only if all its rounds are affordable and the first is within them."""
     assert plan.chain is not None
     stated = decimal(plan.chain["total"], "a chain's total")
     if plan.proven > stated:
         raise BudgetError(
             f"this plan states a total of epsilon {text(stated)} for all its rounds, and costs "
-            f"{text(plan.proven)} by itself"
+            f"{rounded_up(plan.proven)} by itself"
         )
-    if stated > most:
-        raise BudgetError(
-            f"all rounds of this chain cost epsilon {text(stated)}, but only "
-            f"{text(most)} is allowed or left"
-        )
+    costs = f"all rounds of this chain cost epsilon {rounded_up(stated)}"
+    if allow is not None and stated > allow:
+        raise BudgetError(f"{costs}, but only {text(allow)} is allowed for one collection")
+    if stated > left:
+        raise BudgetError(f"{costs}, but {_said_left(left, ledger)}")

@@ -51,6 +51,8 @@ class Plan(DeviceSide, PlanDoor):
         on [-1, 1], whose ends are those of each key's own range. They may also be in the name, as in
         ``compare``: "graded:levels=5".
         """
+        if not isinstance(schema, Schema):
+            raise PlanError("a plan is made of a Schema first: Plan.of(schema, 'kvue', epsilon=1)")
         scale = ExactScale.of(schema)
         name, named = parse_mechanism(mechanism)
         twice = [parameter for parameter in named if parameter in parameters]

@@ -148,6 +148,9 @@ class Recipe(ABC):
     def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
         """The plan this mechanism makes of a schema and a promise."""
 
+    def __repr__(self) -> str:
+        return f"Mechanism({self.name!r})"
+
     def of_plan(self, plan: Plan) -> Recipe:
         """The mechanism with the answers and notes of one plan, if these depend on its parts."""
         return self

@@ -97,7 +97,12 @@ def check_plan_name(name: object, plan: str, belongs: str) -> None:
             f"{belongs} to no known plan: 'plan' must be a hash of 64 lower-case hexadecimal digits"
         )
     if name != plan:
-        raise ReportError(f"{belongs} to another plan")
+        raise other_plan(belongs, str(name), plan)
+
+
+def other_plan(belongs: str, name: str, plan: str) -> ReportError:
+    """The error for what belongs to the plan with the hash ``name``, and not to ``plan``."""
+    return ReportError(f"{belongs} to another plan ({name[:12]}, not {plan[:12]})")
 
 
 def json_object(text: str | bytes) -> dict[str, Any] | None:

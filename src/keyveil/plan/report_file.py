@@ -184,6 +184,8 @@ def _lines(plan: Plan, file: BinaryIO) -> Iterator[Reports]:
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
+        if not ready and not line.lstrip().startswith(b"{"):
+            raise ReportError("this is not a file of reports; keyveil privatise makes one")
         try:
             report = Report.parse(line)
             packing.check(report)

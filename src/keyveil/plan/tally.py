@@ -15,7 +15,7 @@ from ..foundation.errors import ReportError
 from ..foundation.exact import text
 from ..foundation.files import named, named_content, write_whole
 from .front_door import TallyDoor
-from .report import Report, Reports, check_plan_name, json_object, same_json
+from .report import Report, Reports, check_plan_name, json_object, other_plan, same_json
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -39,6 +39,8 @@ class Tally(TallyDoor):
     """
 
     def __init__(self, plan: Plan, counts: Integers | None = None) -> None:
+        if not hasattr(plan, "layout"):
+            raise ReportError("a tally counts the reports of a Plan: Tally(plan)")
         self.plan = plan
         self.counts = np.zeros(plan.layout.cells, np.int64) if counts is None else counts
         self.frame_library = None if plan.schema.frame is None else plan.schema.frame.library
@@ -57,7 +59,7 @@ class Tally(TallyDoor):
     def belongs_to(self, plan: Plan) -> None:
         """Refuse a tally of another plan."""
         if self.plan.hash != plan.hash:
-            raise ReportError("the tally belongs to another plan")
+            raise other_plan("the tally belongs", self.plan.hash, plan.hash)
 
     def add(self, report: Report | Reports | Iterable[Report | Reports]) -> Tally:
         """Count a report, a batch, or a list of them; refused whole if one report is impossible."""
@@ -78,7 +80,7 @@ class Tally(TallyDoor):
     def _add_all(self, reports: Iterable[Report | Reports]) -> None:
         """Count every one of several reports and batches, or none."""
         if isinstance(reports, str | bytes | Mapping) or not isinstance(reports, Iterable):
-            raise ReportError("add counts reports: one, a batch, or a list of them")
+            raise ReportError("add takes a report, a batch of reports, or a list of them")
         together = Tally(self.plan)
         for report in reports:
             if not isinstance(report, Report | Reports):

@@ -14,7 +14,7 @@ from ..estimate.answer import Band
 from ..estimate.forecast.query_forecast import QueryForecast
 from ..estimate.linear import single_keys
 from ..estimate.together.conditional import ESTIMATORS, Conditionals, query_weights
-from ..estimate.together.joint import evidence
+from ..estimate.together.joint import evidence, not_together
 from ..estimate.together.query import Query
 from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
@@ -115,9 +115,7 @@ class ConditionalQuestions(Questions):
         """The plan; a plan that asks about one key at a time is refused."""
         plan = Plan.of_document(self.schema, mechanism, epsilon, calibrate, parameters)
         if single_keys(plan):
-            raise PlanError(
-                f"{mechanism} speaks of one key at a time; conditionals need views, like pairs"
-            )
+            raise not_together(plan)
         return plan
 
     def estimators(self, plan: Plan) -> tuple[str, ...]:

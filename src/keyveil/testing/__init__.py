@@ -4,7 +4,7 @@ Each check takes a plan or a channel and returns nothing. It raises an ``Asserti
 is wrong. ``check_mechanism`` runs all checks over a grid for a registered name. To check a mechanism of
 your own, put it into ``REGISTRY`` first; put an encoding of your own into ``ENCODINGS`` and use
 ``check_encoding``. Only ``check_sampler``, ``check_simulation`` and ``check_reports`` use random draws;
-all else is exact or linear algebra. Needs SciPy: ``keyveil[testing]``.
+all else is exact or linear algebra. These three need SciPy: ``keyveil[testing]``.
 
 For clients of your own there are ``StandIn`` (a collector within the process), ``NOW`` (its time),
 ``REASONS`` (why it refuses), ``encode_binary`` (a binary batch), ``writing`` (a batch file) and

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
 from ..channel import Channel
 from ..channel.law_arrays import as_laws
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins, address
+from ..foundation.scipy_library import scipy
 from ..foundation.stream import Stream
 from ..people.schema import Record
 from ..plan.plan import Plan
@@ -35,6 +35,9 @@ With the usual bins of five draws it would be 10^5. Chi-square gets a tenth of i
 """
 
 _RUN = 1 << 14
+
+DRAWN = "a check by random draws"
+"""What needs SciPy, for the error where it is missing."""
 
 
 def check_sampler(channel: Channel, draws: int = 20_000, seed: int | str = 0) -> None:
@@ -109,12 +112,13 @@ def check_counts(seen: Integers, law: Floats, what: str = "the sampler") -> None
     expected, observed = _pooled(law * draws, seen)
     if len(expected) > 1:
         misfit = float(((observed - expected) ** 2 / expected).sum())
-        tail = float(stats.chi2.sf(misfit, len(expected) - 1))
+        tail = float(scipy("stats", DRAWN).chi2.sf(misfit, len(expected) - 1))
         require(tail > ALPHA / 2 / HEAVY, f"{what}: chi-square {misfit:.1f} has a tail of {tail:.2g}")
 
 
 def _check_tails(seen: Integers, draws: int, law: Floats, what: str) -> None:
     """Check that no count lies in its two-sided exact tail; the level is split over all counts."""
+    stats = scipy("stats", DRAWN)
     tails = np.minimum(stats.binom.sf(seen - 1, draws, law), stats.binom.cdf(seen, draws, law))
     worst = int(np.argmin(tails))
     require(

@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from math import log
 from typing import Any
 
-from scipy import special
-
 from ..foundation.errors import PlanError, ReportError
+from ..foundation.scipy_library import scipy
 from ..people.schema import Record
 from ..plan.report import Report
 
@@ -71,6 +70,7 @@ def audit_device(
     confidence: float = 0.999,
 ) -> Leak:
     """The best lower bound on epsilon from ``draws`` reports for each record of each pair."""
+    scipy("special", "audit_device")
 
     def halves(record: Record) -> tuple[Batch, Batch]:
         counts = draws // 2, draws - draws // 2
@@ -166,6 +166,7 @@ def _bound(event: Event, likely: _Events, other: _Events, alpha: float) -> float
     seen, against = likely.count(event), other.count(event)
     if seen == 0 or against == other.draws:
         return 0.0
+    special = scipy("special", "an audit of reports")
     least = float(special.betaincinv(seen, likely.draws - seen + 1, alpha))
     most = float(special.betainccinv(against + 1, other.draws - against, alpha))
     return max(log(least / most), 0.0)

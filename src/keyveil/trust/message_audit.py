@@ -30,10 +30,10 @@ from math import exp, factorial
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from ..foundation.coins import Coins
 from ..foundation.errors import KeyveilError, PlanError
+from ..foundation.scipy_library import scipy
 from ..people.schema import Record
 from ..plan.plan import Plan
 from ..plan.report import Report
@@ -121,6 +121,7 @@ def audit_messages(
     ``others`` may break rules; exact checks hold for them too. ``coins`` draw who holds which record.
     An honest device is rejected with a probability of at most ``false_alarm``.
     """
+    scipy("special", "audit_messages")
     held = list(example_records(plan) if records is None else records)
     if len(held) < 2 or devices < 2:
         raise PlanError("an audit compares at least two records over at least two devices")
@@ -255,6 +256,7 @@ def _bit_findings(sample: _Sample, level: float) -> list[str]:
         groups["messages of one record with equal cells", (number, message.cells)].append(row)
     tests = bits.shape[1] * len(groups)
     unfair: Counter[str] = Counter()
+    special = scipy("special", "audit_messages")
     for (name, _), rows in groups.items():
         ones = bits[rows].sum(axis=0)
         fewer = np.minimum(ones, len(rows) - ones)
@@ -289,6 +291,7 @@ def guess_bound(epsilon: float, records: int) -> float:
 
 def _guesses(plan: Plan, records: int, attack: str, right: int, messages: int) -> Guesses:
     allowed = guess_bound(float(plan.promised), records)
+    special = scipy("special", "audit_messages")
     chance = float(special.bdtrc(right - 1, messages, allowed)) if right else 1.0
     return Guesses(attack, right, messages, allowed, chance)
 

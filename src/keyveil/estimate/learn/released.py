@@ -17,7 +17,7 @@ from ..answer import Estimate, plain
 from ..linear import single_keys
 from ..together.conditional import Conditionals, entropy_law, entropy_moments, known_parts
 from ..together.identified_range import IdentifiedRange, known_moments
-from ..together.joint import Evidence, HeldEvidence, JointMoments
+from ..together.joint import Evidence, HeldEvidence, JointMoments, not_together
 from .exact_statistics import ExactEvidence
 
 Source = Conditionals | Tally | ExactEvidence
@@ -63,9 +63,7 @@ class Released:
             plan = source.plan
             self.evidence, self.schema = source.evidence, plan.schema
             if single_keys(plan):
-                raise PlanError(
-                    f"{plan.mechanism_name} speaks of one key at a time; learn from views, like pairs"
-                )
+                raise not_together(plan)
         self.source, self.level = source, source.level
         self.frame_library = getattr(source, "frame_library", None)
         self.states = self.schema.levels + 1

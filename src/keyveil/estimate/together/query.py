@@ -112,8 +112,10 @@ class Query:
         try:
             return tuple(cls.parse(part) for part in split_queries(text))
         except QueryError as error:
-            hint = "; a key with ; in it stands in double quotes" if ";" in text else ""
-            raise QueryError(f"{error}{hint}") from None
+            if ";" not in text:
+                raise
+            hint = "a key with ; in it stands in double quotes"
+            raise QueryError(followed(str(error), hint)) from None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -137,7 +139,12 @@ def _place(schema: Schema, key: str) -> int:
         marks = [mark for wrong, mark in _MEANT if wrong.search(key)]
         if not marks:
             raise
-        raise UnknownKeyError(f"{error.args[0]}; {marks[0]}") from None
+        raise UnknownKeyError(followed(error.args[0], marks[0])) from None
+
+
+def followed(message: str, hint: str) -> str:
+    """A message and a hint; after a question the hint is a sentence of its own."""
+    return f"{message} {hint[0].upper()}{hint[1:]}" if message.endswith("?") else f"{message}; {hint}"
 
 
 def split_queries(text: str) -> list[str]:
@@ -184,7 +191,17 @@ class _Parser:
             shown = f" {kind!r}" if len(kind) <= MOST_LETTERS else ""
             raise QueryError(f"unknown statistic{shown} at position 1{hint}")
         self._mark("(")
+        if self._peek() == "!":
+            raise QueryError(
+                f"the target at position {self.at + 1} cannot have a !; only conditions after | can: "
+                f"{kind}(Pepsi | !Hamburger)"
+            )
         target = self._key()
+        if self._peek() == ",":
+            raise QueryError(
+                f"a query has one target, and the comma at position {self.at + 1} begins another; ask "
+                "for each by itself, with ; between them"
+            )
         given: list[tuple[str, bool]] = []
         if self._peek() == "|":
             self._mark("|")

@@ -31,6 +31,9 @@ from .wide_tables import wide_keys, wide_people
 
 Number = Any
 """A number, NumPy's too, or decimal text."""
+NO_ROWS = "the table has no rows"
+MANY_OUTSIDE = 0.2
+"""Share of clipped values from which a line asks whether the range is right."""
 SHORT_END = 10
 """Characters of an end that is written as it is, in single precision, too."""
 
@@ -39,7 +42,7 @@ def schema_of_frame(
     frame: Any, columns: FrameColumns, top: int | None, low: Number | None, high: Number | None
 ) -> Schema:
     """The keys of a frame that most people hold, with the range that is stated or that values have."""
-    columns = replace(columns, library=library_of(frame))
+    columns = replace(columns, library=library_of(frame), top=top is not None)
     most = _count(top)
     if columns.wide:
         keys = wide_keys(frame, person=columns.person, top=most)
@@ -52,7 +55,8 @@ def schema_of_frame(
         _check_columns(frame, columns)
         rows = key_counts(frame, person=str(columns.person), key=columns.key)
         if not rows:
-            raise TableError(f"column {columns.key!r} names no key")
+            empty = not len(_long_people(_wide_open(["key"]), frame, columns))
+            raise TableError(NO_ROWS if empty else f"column {columns.key!r} names no key")
 
         def read(names: list[str]) -> People:
             return _long_people(_wide_open(names), frame, columns)
@@ -139,11 +143,14 @@ def _read(schema: Schema, source: Any, columns: FrameColumns) -> People:
         people = wide_people(
             schema, source, person=columns.person, lenient=True, valued=valued, mapped=mapped
         )
-        _tell_changes(mapped)
+        _tell_changes(schema, mapped, people, columns)
         return people
     _check_columns(source, columns)
     people = _long_people(schema, source, columns, mapped)
-    _tell_changes(mapped)
+    if not len(people):
+        notice(NO_ROWS)
+        return people
+    _tell_changes(schema, mapped, people, columns)
     _tell_unnamed(schema, mapped, people)
     return people
 
@@ -186,19 +193,18 @@ def _tell_unnamed(schema: Schema, mapped: Counter[str], people: People) -> None:
         notice("no row of the table names a key of the plan, so everyone holds nothing")
     elif mapped["unknown_key"]:
         named = ", ".join(map(repr, absent[:3])) + (" and others" if len(absent) > 3 else "")
-        other = _said(mapped["unknown_key"], "row names a key", "rows name keys")
-        notice(f"no row names {named}, and {other} outside the plan: is a key misspelt?")
+        notice(f"no row names {named}, and other keys are ignored: is a key misspelt?")
 
 
-def _tell_changes(mapped: Counter[str]) -> None:
-    """Say how many rows of known keys were changed."""
+def _tell_changes(schema: Schema, mapped: Counter[str], people: People, columns: FrameColumns) -> None:
+    """Say how many rows were changed or ignored."""
     lines = []
-    if mapped["outside_range"]:
+    if mapped["unknown_key"] and not columns.top:
         lines.append(
             _said(
-                mapped["outside_range"],
-                "value lies outside the range and is clipped to it",
-                "values lie outside the range and are clipped to it",
+                mapped["unknown_key"],
+                "row names a key that is not in the plan, and is ignored",
+                "rows name a key that is not in the plan, and are ignored",
             )
         )
     if mapped["no_number"]:
@@ -225,8 +231,23 @@ def _tell_changes(mapped: Counter[str]) -> None:
                 "rows repeat a key of their person; the first of them counts",
             )
         )
+    if mapped["outside_range"]:
+        lines.append(_outside(schema, mapped["outside_range"], len(people.values) + mapped["repeated"]))
     if lines:
         notice("; ".join(lines))
+
+
+def _outside(schema: Schema, count: int, held: int) -> str:
+    """How many of the values were clipped; with their share if it is large."""
+    words = schema.range_words()
+    line = _said(
+        count,
+        f"value lies outside {words} and is clipped to it",
+        f"values lie outside {words} and are clipped to it",
+    )
+    if count > MANY_OUTSIDE * held:
+        line += f", {count / held:.0%} of all: is this the range (low=, high=) that they are on?"
+    return line
 
 
 def _tell_absent(schema: Schema, people: People) -> None:

@@ -109,6 +109,13 @@ class Source(ABC):
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
         """The rows in order. ``persons_only`` reads only the column of people."""
 
+    def line_without(self, column: str, beside: str | None = None) -> int | None:
+        """The line of the first row without a cell in ``column``, but with one in ``beside``.
+
+        None if there is none, or if the table has no lines.
+        """
+        return None
+
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
@@ -149,18 +156,19 @@ class Frame(Source):
             if set(columns.names) <= set(names):
                 narrow = source.select if hasattr(source, "select") else source.__getitem__
                 source = narrow(columns.names)
-        self._table, trouble = _arrow_table(source)
+        self._table = _arrow_table(source)
         if hasattr(source, "assign") and columns.key in names and not self._has_known_keys(columns.key):
             # A pandas column of Python objects, such as numbers and text: each key has a name.
             with suppress(Exception):
                 keys = source[columns.key].astype(object)
                 by_name = keys.map(key_name)
                 if by_name.isna().equals(keys.isna()):  # lists have no name
-                    self._table, trouble = _arrow_table(source.assign(**{columns.key: by_name}))
+                    self._table = _arrow_table(source.assign(**{columns.key: by_name}))
         if self._table is None:
             columns.check(names)
+            mixed = _mixed(source, names)
             raise TableError(
-                f"the frame cannot be turned into Arrow columns ({trouble}); give each column one type"
+                f"the frame cannot be turned into Arrow columns{mixed}; give each column one type"
             )
         columns.check(self._table.column_names)
         self._table = _with_key_names(self._table, columns.key)
@@ -203,14 +211,22 @@ def _with_key_names(table: Any, key: str) -> Any:
     return table.set_column(table.schema.get_field_index(key), key, by_name)
 
 
-def _arrow_table(source: Any) -> tuple[Any, str]:
-    """A frame as an Arrow table; without one, the kind of error."""
+def _mixed(source: Any, names: list[Any]) -> str:
+    """The first column of a frame that has no type of Arrow, for an error."""
+    for name in names:
+        with suppress(Exception):  # a frame of a kind that has no columns by name
+            if _arrow_table(source[[name]]) is None:
+                return f": column {name!r} mixes types"
+    return ""
+
+
+def _arrow_table(source: Any) -> Any:
+    """A frame as an Arrow table; None if it cannot be one."""
     pa = arrow()
-    try:
+    with suppress(Exception):
         native = isinstance(source, pa.Table)
-        return (source if native else pa.RecordBatchReader.from_stream(source).read_all()), ""
-    except Exception as error:
-        return None, type(error).__name__
+        return source if native else pa.RecordBatchReader.from_stream(source).read_all()
+    return None
 
 
 class RowStream(Source):

@@ -39,6 +39,11 @@ def open_source(source: Any, columns: Columns) -> Source:
         with unbroken("the lazy frame cannot be collected"):
             columns.check(source.collect_schema().names())
             source = source.select(columns.names).collect()
+    if hasattr(source, "to_frame") and not hasattr(source, "columns"):
+        raise TableError(
+            f"a {type(source).__name__} is one column; pass a frame with the columns "
+            f"{', '.join(columns.names)}"
+        )
     if not hasattr(source, "__arrow_c_stream__"):
         raise TableError(
             f"cannot read a {type(source).__name__} as a table; give a path, an Arrow, pandas or "

@@ -211,9 +211,10 @@ class _Table:
         if self._columns.value is not None:
             without_key = int(((places == ABSENT) & ~np.isnan(values)).sum())
         if without_key and not lenient:
+            line = self._line_without(self._columns.key, self._columns.value)
             raise TableError(
-                f"a row has a value and no key in column {self._columns.key!r}; the row of a person who "
-                "holds nothing leaves both empty"
+                f"a row{line} has a value and no key in column {self._columns.key!r}; the row of a "
+                "person who holds nothing leaves both empty"
             )
         people = self._people(persons, places, values, lenient)
         if self._mapped is not None:
@@ -236,7 +237,10 @@ class _Table:
         pa, types, column = arrow(), arrow().types, self._columns.person
         array = _decoded(array)
         if array.null_count:
-            raise TableError(f"column {column!r} has an empty cell; every row must name its person")
+            line = self._line_without(column)
+            raise TableError(
+                f"column {column!r} has an empty cell{line}; every row must name its person"
+            )
         if types.is_floating(array.type):
             numbers = array.to_numpy().astype(np.float64)
             if not (np.abs(numbers) < EXACT).all() or (numbers % 1 != 0).any():
@@ -263,6 +267,11 @@ class _Table:
                 raise changed()
             return array
         return array.cast(pa.large_string())
+
+    def _line_without(self, column: str, beside: str | None = None) -> str:
+        """The line of the first row that has nothing in a column, for an error about a text file."""
+        line = self._source.line_without(column, beside)
+        return "" if line is None else f" (line {line})"
 
     def _places(self, array: Any) -> np.ndarray:
         """The place of each row's key in the schema."""

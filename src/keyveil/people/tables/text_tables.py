@@ -37,13 +37,13 @@ class Separated(Source):
         columns.check(self._names, text=True)
         self._empty = next(rows, None) is None
 
-    def _walk(self) -> Iterator[tuple[int, list[str]]]:
-        """Each row with the number of its first line.
+    def _walk(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """Each row with the number of its first line; ``strict`` refuses a quote that stays open.
 
         Slow: only for the first line and to find an error.
         """
         with readable(self._path), _text(self._path) as lines:
-            reader = csv.reader(lines, delimiter=self._delimiter)
+            reader = csv.reader(lines, delimiter=self._delimiter, strict=strict)
             line = 1
             try:
                 for row in reader:
@@ -107,10 +107,17 @@ class Separated(Source):
             values = pa.array(listed, pa.float64())
         return batch.set_column(place, self._columns.value, values)
 
+    def line_without(self, column: str, beside: str | None = None) -> int | None:
+        places = [self._names.index(name) for name in (column, beside) if name is not None]
+        for line, row in islice(self._walk(), 1, None):
+            if not row[places[0]] and all(row[place] for place in places[1:]):
+                return line
+        return None
+
     def _trouble(self) -> str:
         """Why Arrow refused the file, without quoting it."""
         value = self._columns.value
-        for line, row in islice(self._walk(), 1, None):
+        for line, row in islice(self._walk(strict=True), 1, None):
             if len(row) != len(self._names):
                 return (
                     f"line {line} of {self._path} has {len(row)} cells, but the first line names "
@@ -208,6 +215,15 @@ class JsonLines(Source):
                 cells.pop(str(self._columns.value), None)
             lines.append(json.dumps(cells))
         return "\n".join(lines).encode() + b"\n"
+
+    def line_without(self, column: str, beside: str | None = None) -> int | None:
+        first = 1
+        for block in self._blocks():
+            for line, row in self._rows(block, first):
+                if row.get(column) is None and (beside is None or row.get(beside) is not None):
+                    return line
+            first += block.count(b"\n")
+        return None
 
     def _trouble(self, block: bytes, first: int) -> str:
         """Why Arrow refused a block, without quoting it."""

@@ -1,4 +1,4 @@
-"""Which certificates of a collector are trusted, and whether a failure is a matter of trust."""
+"""Which certificates of a collector are trusted, and whether a failure is a matter of TLS."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from ...foundation.errors import KeyveilError
 
 DISTRUSTED = (
     "a certificate that is not trusted here (if an authority of your own signed it, name the "
-    "authority's file: certificates=, or --certificates)"
+    "authority's file: {})"
 )
-"""Fault of a response that never came."""
+"""Fault of a response that never came; with the name of the option that would help."""
+UNENCRYPTED = "an answer that is not https (it may speak http)"
+"""Fault of a response whose first bytes are not those of TLS."""
+_NOT_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
+"""What OpenSSL says of such bytes."""
 
 
 def trusted(certificates: str | Path | None) -> ssl.SSLContext | bool:
@@ -26,16 +30,16 @@ def trusted(certificates: str | Path | None) -> ssl.SSLContext | bool:
         ) from None
 
 
-def is_distrust(error: BaseException | None) -> bool:
-    """Whether a certificate that was not trusted caused an error of the network."""
+def no_response(error: BaseException | None, option: str = "certificates=") -> str:
+    """The fault of a request without a response; empty if trying again may help.
+
+    ``option`` names the authority's file where the address was given.
+    """
     seen = 0
     while error is not None and seen < 10:
         if isinstance(error, ssl.SSLCertVerificationError):
-            return True
+            return DISTRUSTED.format(option)
+        if isinstance(error, ssl.SSLError) and error.reason in _NOT_TLS:
+            return UNENCRYPTED
         error, seen = error.__cause__ or error.__context__, seen + 1
-    return False
-
-
-def no_response(error: BaseException) -> str:
-    """The fault of a request without a response; empty if trying again may help."""
-    return DISTRUSTED if is_distrust(error) else ""
+    return ""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from math import ceil, isfinite
+from numbers import Real
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from ...plan.budget import checked_cap
 from ...plan.plan import Plan
 from ...plan.plan_document import MOST_BYTES
 from ...plan.report import is_hex
+from .access_token import checked_token
 from .client_error import ClientError
 from .ledger import WAITING, Entry, Ledger
 from .service_url import checked_url
@@ -133,8 +135,14 @@ class Patience:
     """Maximum number of additional seconds, drawn at random."""
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.settle + self.spread) and min(self.settle, self.spread) >= 0):
-            raise ClientError("settle and spread must be seconds, 0 or more")
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise ClientError("attempts must be a whole number of at least 1, like 4")
+        for name in ("first", "most", "longest", "settle", "spread"):
+            seconds = getattr(self, name)
+            if isinstance(seconds, bool) or not isinstance(seconds, Real) or not float(seconds) >= 0:
+                raise ClientError(f"{name} must be seconds, 0 or more")
+        if not isfinite(self.settle + self.spread):
+            raise ClientError("settle and spread must be finite numbers of seconds")
 
     def hold(self, taken: float, jitter: float) -> float:
         """Seconds to wait before the first try, after answering took ``taken`` seconds.
@@ -177,11 +185,13 @@ class Core:
         self._allow_epoch = allow_epoch
         self.url, self.ledger, self._patience = checked_url(url), ledger, patience
         self._allow = None if allow is None else checked_cap(allow, "allow")
-        self._headers = {} if token is None else {"authorization": f"Bearer {_checked_token(token)}"}
+        self._headers = {} if token is None else {"authorization": f"Bearer {checked_token(token)}"}
         self._clock, self._jitter = clock, jitter
 
     def place(self, name: str) -> str:
         """A collection's address; the ledger uses it as the collection's name."""
+        if not isinstance(name, str) or not name:
+            raise ClientError("name the collection to answer, like 'menu'")
         return f"{self.url}/v1/collections/{quote(name, safe='')}"
 
     # -- what is asked -----------------------------------------------------------------------------
@@ -244,9 +254,9 @@ class Core:
 
     # -- answering ---------------------------------------------------------------------------------
 
-    def answer(self, name: str, record: object, pinned: str | None = None) -> Steps[Outcome]:
+    def answer(self, name: str, record: object, expected: Plan | str | None = None) -> Steps[Outcome]:
         """Answer a collection once and send the report, or send an earlier answer again."""
-        place = self.place(name)
+        place, pinned = self.place(name), _hash_of(expected)
         try:
             about = yield from self.about(name)
         except ClientError:
@@ -360,14 +370,15 @@ class Core:
         return self.ledger.mark(entry.plan, state=verdict.state, reason=verdict.reason, after=after)
 
 
+def _hash_of(expected: Plan | str | None) -> str | None:
+    """The hash of the plan that is expected."""
+    if expected is None or isinstance(expected, Plan):
+        return None if expected is None else expected.hash
+    if not is_hex(expected, 64):
+        raise ClientError("plan is the expected Plan or its hash: plan=Plan.load('plan.json')")
+    return expected
+
+
 def _outcome(entry: Entry) -> Outcome:
     after = entry.after if entry.state in ("waiting", "held") else 0.0
     return Outcome(entry.collection, entry.plan, entry.epsilon, entry.state, entry.reason, after)
-
-
-def _checked_token(token: str) -> str:
-    """A token without the space around it, like the line end of its file."""
-    checked = token.strip() if isinstance(token, str) else ""
-    if not checked or not checked.isascii() or not checked.isprintable() or " " in checked:
-        raise ClientError("a token is one word, as keyveil token create prints it")
-    return checked

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,10 +18,11 @@ from typing import Any, NoReturn
 from ...foundation.coins import Coins, fresh_bytes
 from ...foundation.errors import BudgetError, CoinsError
 from ...foundation.files import locked, write_whole
-from ...plan.budget import checked_cap
+from ...plan.budget import checked_cap, checked_file, make_folder, writing
 from ...plan.plan import Plan
 
 FORMAT = "keyveil/device/1"
+SECRET_FILE = "the device's secret"
 SECRET = 32
 KEPT = ("plan", "mechanism", "epsilon", "collection", "round", "epoch", "id", "commitment")
 """The facts of each answer that this file holds."""
@@ -51,7 +52,7 @@ class Device:
     """The file of a device's secret. It is best kept where backups and clean-ups do not reach."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = checked_file(path, "secret_file")
 
     @property
     def exists(self) -> bool:
@@ -61,8 +62,14 @@ class Device:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the file for this process."""
-        with locked(self.path):
+        with ExitStack() as held:
+            with writing(self.path, SECRET_FILE):
+                held.enter_context(locked(self.path))
             yield
+
+    def make_folder(self) -> None:
+        """Make the folder of the file, for its owner alone."""
+        make_folder(self.path, SECRET_FILE)
 
     def make(self, cap: str) -> dict[str, Any]:
         """Create a device with a new secret and a new name."""
@@ -83,7 +90,8 @@ class Device:
             _ = contents["device"], [[answer[name] for name in KEPT] for answer in contents["answers"]]
         except (OSError, ValueError, KeyError, TypeError, RecursionError, BudgetError):
             raise BudgetError(
-                "the device's secret cannot be read; nothing is answered until it is restored"
+                f"the device's secret {self.path} cannot be read: it is damaged, or another file; "
+                "nothing is answered until it is restored"
             ) from None
         return contents
 
@@ -97,7 +105,8 @@ class Device:
             self._write(contents)
 
     def _write(self, contents: Mapping[str, Any]) -> None:
-        write_whole(self.path, json.dumps(contents, indent=1).encode(), private=True)
+        with writing(self.path, SECRET_FILE):
+            write_whole(self.path, json.dumps(contents, indent=1).encode(), private=True)
 
 
 def coins_of(contents: Mapping[str, Any]) -> DeviceCoins:

@@ -16,7 +16,7 @@ from decimal import Decimal
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from ...foundation.exact import Number
 from ...plan.budget import read_record
@@ -60,6 +60,18 @@ def _options(
     }
 
 
+def _folder(state: str | Path | None) -> Path:
+    """The folder of the ledger."""
+    if state is None:
+        return default_state()
+    if not isinstance(state, str | Path):
+        raise ClientError("state is the folder of the ledger; name other arguments: cap=4")
+    folder = Path(state)
+    if folder.is_file():
+        raise ClientError(f"state is the folder of the ledger; {folder} is a file")
+    return folder
+
+
 class _Client(ABC):
     """What both clients have: a ledger to read, and the core. ``Client`` explains the arguments."""
 
@@ -85,13 +97,17 @@ class _Client(ABC):
     ) -> None:
         options = _options(transport, proxy, timeout, certificates)
         checked_url(url)
-        folder = default_state() if state is None else Path(state)
+        if patience is not None and not isinstance(patience, Patience):
+            raise ClientError("patience is a Patience, like Patience(attempts=2)")
+        folder = _folder(state)
         self.ledger = Ledger(folder / "ledger.json", cap, secret_file, most_waiting)
         """All answers with their costs, for the person to read."""
         self._core = Core(
             url, self.ledger, allow, token, patience or Patience(), clock, jitter, allow_epoch
         )
         self._begin(options, pause)
+
+    _closed = False
 
     @abstractmethod
     def _begin(self, options: dict[str, Any], pause: Callable[[float], Any] | None) -> None:
@@ -116,6 +132,10 @@ class _Client(ABC):
     def left(self) -> Decimal:
         """Epsilon that may still be spent."""
         return self.ledger.left
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientError("this client is closed; make a new one")
 
     def answers(self, name: str | None = None) -> list[Entry]:
         """All answers, or those to one collection of this collector."""
@@ -143,11 +163,11 @@ class Client(_Client):
         self._http, self._pause = httpx.Client(**options), pause or time.sleep
         self._busy = threading.Lock()
 
-    def answer(self, name: str, record: object, plan: str | None = None) -> Outcome:
+    def answer(self, name: str, record: object, plan: Plan | str | None = None) -> Outcome:
         """Answer the collection ``name`` once, from a person's ``record``: a mapping of keys to values.
 
         ``record`` may also be a function that returns one; it is called after the plan was verified. A
-        repeated call only sends the same report. ``plan`` is the expected hash.
+        repeated call only sends the same report. ``plan`` is the expected plan, or its hash.
         """
         return self._run(self._core.answer(name, record, plan))
 
@@ -168,6 +188,7 @@ class Client(_Client):
 
     def close(self) -> None:
         """Close connections. Waiting reports stay on disk."""
+        self._closed = True
         self._http.close()
 
     def __enter__(self) -> Client:
@@ -177,6 +198,7 @@ class Client(_Client):
         self.close()
 
     def _run(self, steps: Steps[T]) -> T:
+        self._check_open()
         with self._busy:
             response: Response | None = None
             while True:
@@ -220,11 +242,12 @@ class AsyncClient(_Client):
         self._http, self._pause = httpx.AsyncClient(**options), pause or asyncio.sleep
         self._busy = asyncio.Lock()
 
-    async def answer(self, name: str, record: object, plan: str | None = None) -> Outcome:
+    async def answer(self, name: str, record: object, plan: Plan | str | None = None) -> Outcome:
         """Answer the collection ``name`` once, from a person's ``record``: a mapping of keys to values.
 
         ``record`` may also be a function that returns one, also an asynchronous one; it is called after
-        the plan was verified. A repeated call only sends the same report. ``plan`` is the expected hash.
+        the plan was verified. A repeated call only sends the same report. ``plan`` is the expected plan,
+        or its hash.
         """
         return await self._run(self._core.answer(name, record, plan))
 
@@ -245,7 +268,13 @@ class AsyncClient(_Client):
 
     async def aclose(self) -> None:
         """Close connections. Waiting reports stay on disk."""
+        self._closed = True
         await self._http.aclose()
+
+    def __enter__(self) -> NoReturn:
+        raise ClientError("write: async with AsyncClient(...)")
+
+    def __exit__(self, *error: object) -> None: ...
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -254,6 +283,7 @@ class AsyncClient(_Client):
         await self.aclose()
 
     async def _run(self, steps: Steps[T]) -> T:
+        self._check_open()
         async with self._busy:
             response: Response | None = None
             while True:

@@ -25,11 +25,15 @@ from ...foundation.errors import BudgetError, CoinsError
 from ...foundation.exact import Number, text, total
 from ...plan.budget import (
     FORMAT,
+    LEDGER,
     OTHER_PLAN,
     Budget,
     chain_of,
+    check_plan,
     check_same_cap,
     checked_cap,
+    checked_file,
+    make_folder,
     read_record,
     rounds_before,
 )
@@ -81,22 +85,27 @@ class Ledger(Budget):
         secret_file: str | Path | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.device = Device(self.path.with_name("device.json") if secret_file is None else secret_file)
-        self.device.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._name_files(path, secret_file)
         self.most_waiting = most_waiting
         limit = None if cap is None else checked_cap(cap)
+        if self.path.exists() or self.device.exists:
+            self._united()
+        elif limit is None:
+            raise BudgetError(
+                "a new ledger needs a cap on the total epsilon: pass cap=... the first time"
+            )
+        make_folder(self.path, LEDGER)
+        self.device.make_folder()
         with self._locked():
-            if not self.path.exists() and not self.device.exists:
-                if limit is None:
-                    raise BudgetError(
-                        "a new ledger needs a cap on the total epsilon: pass cap=... the first time"
-                    )
+            if limit is not None and not self.path.exists() and not self.device.exists:
                 self.device.make(text(limit))
             self._restore()
             if limit is not None:
                 check_same_cap(self.path, limit, Decimal(self._read()["cap"]))
+
+    def _name_files(self, path: str | Path, secret_file: str | Path | None) -> None:
+        self.path = checked_file(path, "ledger")
+        self.device = Device(self.path.with_name("device.json") if secret_file is None else secret_file)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -105,27 +114,36 @@ class Ledger(Budget):
 
     def _restore(self) -> None:
         """Make the two files agree; neither loses what the other knows."""
+        ledger = self._united()
         if not self.device.exists:
-            self._read()
             return
+        if not self.path.exists() or ledger != self._read():
+            self._write(ledger)
+        for answer in ledger["answers"]:
+            if answer.get("report") is not None and "commitment" in answer:
+                self.device.remember(answer, answer["report"]["id"])
+
+    def _united(self) -> dict[str, Any]:
+        """What the two files know together; nothing is written."""
+        if not self.device.exists:
+            return super()._read()
         contents = self.device.read()
-        if not self.path.exists():
-            self._write(
-                {"format": FORMAT, "cap": contents["cap"], "device": contents["device"], "answers": []}
-            )
-        ledger = self._read()
+        ledger: dict[str, Any] = {
+            "format": FORMAT,
+            "cap": contents["cap"],
+            "device": contents["device"],
+            "answers": [],
+        }
+        if self.path.exists():
+            ledger = super()._read()
         if ledger["device"] != contents["device"] or Decimal(ledger["cap"]) != Decimal(contents["cap"]):
             raise BudgetError(
                 "the ledger and the device's secret do not belong together; nothing is answered"
             )
         known = {answer["plan"] for answer in ledger["answers"]}
         lost = [answer for answer in contents["answers"] if answer["plan"] not in known]
-        if lost:
-            ledger["answers"] += [{**answer, "report": None, **_fresh("lost")} for answer in lost]
-            self._write(ledger)
-        for answer in ledger["answers"]:
-            if answer.get("report") is not None and "commitment" in answer:
-                self.device.remember(answer, answer["report"]["id"])
+        ledger["answers"] += [{**answer, "report": None, **_fresh("lost")} for answer in lost]
+        return ledger
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -166,6 +184,7 @@ class Ledger(Budget):
         if coins is not None:
             raise CoinsError("a device's coins come from its own secure secret: leave coins out")
         allow = None if allow is None else checked_cap(allow, "allow")
+        check_plan(plan)
         with self._locked():
             self._restore()
             ledger = self._read()
@@ -253,6 +272,22 @@ class Ledger(Budget):
                 answer.update(facts)
                 self._write(ledger)
             return _entry(answer)
+
+
+class LedgerView(Ledger):
+    """A ledger to read. No file is locked or written; a lost ledger is read from the secret file."""
+
+    def __init__(self, path: str | Path, secret_file: str | Path | None = None) -> None:
+        self._name_files(path, secret_file)
+        self._read()
+
+    def _read(self) -> dict[str, Any]:
+        return self._united()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        raise BudgetError("this ledger was opened to read; a Ledger answers")
+        yield
 
 
 def _fresh(state: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...estimate.together.query import Query
 from ...foundation.errors import KeyveilError, PlanError
+from ...foundation.percentages import percent
 from ...mechanisms import REGISTRY
 from ...people.prior import Prior
 from ...people.scale import Scale
@@ -36,7 +37,7 @@ def line(plan: Plan, share: float = 0.01, ask: str = "both", prior: Prior | None
     raised = " or ".join(
         f"{noun} from {_short(most.before)} to {_short(most.after)}" for noun, most, _ in changes
     )
-    sentence = f"if {share:.3g} of all clients are fake, they can raise {raised}"
+    sentence = f"if {percent(share)} of all clients are fake, they can raise {raised}"
     if any(most.shift > 1.01 * least.shift for _, most, least in changes):
         drawn = " or ".join(_short(least.after) for _, _, least in changes)
         sentence += (

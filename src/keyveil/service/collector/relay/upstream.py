@@ -16,6 +16,7 @@ import msgspec
 from ....foundation.errors import KeyveilError
 from ....plan.plan import Plan
 from ....trust.shuffle import Amplified, amplified, line
+from ...client.access_token import checked_token
 from ...client.certificates import no_response, trusted
 from ...client.client_core import MOST_PLAN, MOST_RESPONSE, Ask
 from ...client.http_client import read_within
@@ -85,7 +86,7 @@ class Upstream:
         self._strangers = asyncio.Semaphore(MOST_STRANGERS)
         headers = {"user-agent": "keyveil-relay", "accept-encoding": "identity"}
         if token is not None:
-            headers["authorization"] = f"Bearer {token}"
+            headers["authorization"] = f"Bearer {checked_token(token)}"
         self._http = httpx.AsyncClient(
             transport=transport,
             headers=headers,
@@ -264,7 +265,7 @@ def states(
                 try:
                     response = await read_within(http, step)
                 except httpx.HTTPError as error:
-                    fault = no_response(error)
+                    fault = no_response(error, "--certificates")
                     why = f": it sent {fault}" if fault else ""
                     raise KeyveilError(f"the collector at --to {to} cannot be reached{why}") from None
                 if response.fault:

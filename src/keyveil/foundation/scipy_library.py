@@ -1,0 +1,16 @@
+"""SciPy, which is loaded when it is first needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from .errors import KeyveilError
+
+
+def scipy(part: str, asked: str) -> Any:
+    """Import a module of SciPy at first use; ``asked`` is what needs it, for the error."""
+    try:
+        return import_module(f"scipy.{part}")
+    except ImportError:
+        raise KeyveilError(f"{asked} needs SciPy: pip install 'keyveil[testing]'") from None
