@@ -86,7 +86,7 @@ export class Client extends EventTarget {
       );
     this.#url = checkedURL(url);
     this.#cap = limitOf(cap);
-    this.#allow = limitOf(allow) ?? undefined;
+    this.#allow = limitOf(allow);
     this.#allowEpoch = allowEpoch;
     this.#mostWaiting = mostWaiting;
     this.#fetch = fetch;
@@ -120,8 +120,7 @@ export class Client extends EventTarget {
   /** The collector's description of a collection, checked; and its plan is the expected one. */
   async about(name, expected) {
     const pinned = expected?.hash ?? expected;
-    if (pinned !== undefined && !isHash(pinned))
-      refuse("the expected plan must be a plan or its hash: 64 hexadecimal digits");
+    if (pinned !== undefined && !isHash(pinned)) throw await fault("option", { expected: true });
     const about = bodyOf(await this.#fetched(name));
     const { now, seconds } = about.epoch ?? {};
     const timed = isWhole(now, 0, MOST_EPOCH) && isCount(seconds);
@@ -218,8 +217,7 @@ export class Client extends EventTarget {
   /** Answer an offer of this client. The report is drawn, stored, and sent as soon as that is possible. */
   async accept(offer, record) {
     const { collection, hash, plan, seconds } = offer ?? {};
-    if (!isHash(hash) || !this.#isOwn(offer))
-      refuse("accept takes an offer of this client: client.offer(name)");
+    if (!isHash(hash) || !this.#isOwn(offer)) throw await fault("option", { offer: true });
     let drawn = false;
     if (plan) {
       // the time of sending is drawn before the record is read

@@ -91,16 +91,8 @@ const NAMES = ["client", "collection", "record", "strings", "labels"];
 /** The texts that are known by now. */
 let texts = STRINGS;
 
-let sheet;
-
 /** The style, made when the first notice is shown: a module may be loaded without a document. */
-function styleSheet() {
-  if (!sheet) {
-    sheet = new CSSStyleSheet();
-    sheet.replaceSync(STYLE);
-  }
-  return sheet;
-}
+let sheet;
 
 function element(name, properties, ...children) {
   const node = Object.assign(document.createElement(name), properties);
@@ -131,10 +123,8 @@ export class KeyveilConsent extends Base {
   #examples;
   /** The name of the text that says how things stand; empty while the person decides. */
   #stage = "";
-  /** The load that counts: what an earlier one brings is dropped. */
+  /** The load, of a question or of examples, that counts: what an earlier one brings is dropped. */
   #load = 0;
-  /** The examples that count, likewise. */
-  #tosses = 0;
   #timer;
   #warning;
   /** Whether a text of the page failed, so that the usual ones are shown. */
@@ -239,11 +229,10 @@ export class KeyveilConsent extends Base {
   async #toss() {
     if (!this.#offer) return; // the page has just asked for another question
     const { plan } = this.#offer;
-    const load = this.#load;
-    const toss = ++this.#tosses;
+    const load = ++this.#load;
     try {
       const own = await recordOf(this.#facts.record);
-      if (load !== this.#load || toss !== this.#tosses || !this.#isOpen) return;
+      if (load !== this.#load || !this.#isOpen) return;
       const first = !this.#examples;
       this.#examples = {
         fromYou: possibleReports(plan, own, SHOWN),
@@ -377,7 +366,8 @@ export class KeyveilConsent extends Base {
           ]
         : [];
       const children = [heading, ...content, status, ...after];
-      this.#root.adoptedStyleSheets = [styleSheet()];
+      if (!sheet) (sheet = new CSSStyleSheet()).replaceSync(STYLE);
+      this.#root.adoptedStyleSheets = [sheet];
       this.#root.replaceChildren(element("section", { part: "notice", ariaLabel: title }, ...children));
       if (focused) this.#root.querySelector(`[part=${focused}]`)?.focus();
     });

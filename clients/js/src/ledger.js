@@ -57,7 +57,7 @@ export const answerTo = ({ answers }, hash) => answers.find(({ plan }) => plan =
  * Why a plan may not be answered in a collection, as a code and facts; nothing if it may, or was answered
  * there. Without the plan, only what its hash tells. It looks at plans and earlier answers, never at a record.
  */
-export function refusalOf(ledger, hash, collection, plan, allow = units(ledger.cap), most) {
+export function refusalOf(ledger, hash, collection, plan, allow, most) {
   const answer = answerTo(ledger, hash);
   if (answer && answer.collection !== collection) return ["changed", { elsewhere: true }];
   if (answer || !plan) return;
@@ -69,6 +69,7 @@ export function refusalOf(ledger, hash, collection, plan, allow = units(ledger.c
   const last = earlier.at(-1);
   if (earlier.some(({ round }) => round >= (chain?.round ?? 1))) return ["changed"];
   if (cost > left) return ["spent", { cost: proven, left: decimalText(left) }];
+  allow ??= units(ledger.cap);
   if (spent > allow) return ["spent", { cost: proven, allow: decimalText(allow) }];
   if (last) {
     // a later round follows the plan answered last, within what the first plan stated

@@ -17,12 +17,11 @@ const SENT = "; nothing was sent";
 
 /** Messages for developers: from the facts of an error with a code to one line. */
 export const MESSAGES = {
-  changed: ({ elsewhere, keys }) =>
-    elsewhere
-      ? "this plan was answered in another collection"
-      : keys
-        ? "this round asks for other keys or ranges than the first"
-        : "this collection was answered under another plan; a device answers once",
+  changed: ({ elsewhere, keys }) => {
+    if (elsewhere) return "this plan was answered in another collection";
+    if (keys) return "this round asks for other keys or ranges than the first";
+    return "this collection was answered under another plan; a device answers once";
+  },
   clock: () => `the collector's clock is not this device's: one is wrong${SENT}`,
   closed: () => `the collection is closed${SENT}`,
   collector: ({ status, reason }) => {
@@ -35,20 +34,21 @@ export const MESSAGES = {
   epochs: ({ seconds, usual, allowEpoch }) =>
     `epochs of ${seconds} seconds could tell devices apart; ${usual.join(", ")} are answered, ` +
     `from allowEpoch (${allowEpoch}) on${SENT}`,
-  option: ({ client }) =>
-    client
-      ? "client of <keyveil-consent> must be a Client of keyveil"
-      : "the option clock must return seconds, like Date.now() / 1000",
+  option: ({ client, expected, offer }) => {
+    if (client) return "client of <keyveil-consent> must be a Client of keyveil";
+    if (expected) return "the expected plan must be a plan or its hash: 64 hexadecimal digits";
+    if (offer) return "accept takes an offer of this client: client.offer(name)";
+    return "the option clock must return seconds, like Date.now() / 1000";
+  },
   origin: ({ name }) =>
     `the collection '${name}' does not allow pages of ${globalThis.location?.origin}: ` +
     `see --origin of keyveil collection create${SENT}`,
   paused: () => `the collection accepts no answers now${SENT}`,
-  plan: ({ expected, named }) =>
-    expected
-      ? "the collection's plan is not the expected one"
-      : named
-        ? "the collector sent a plan other than the one it names"
-        : "this plan costs more than it states for all its rounds",
+  plan: ({ expected, named }) => {
+    if (expected) return "the collection's plan is not the expected one";
+    if (named) return "the collector sent a plan other than the one it names";
+    return "this plan costs more than it states for all its rounds";
+  },
   queue: ({ most }) => `${most} reports wait to be sent; no more may wait (mostWaiting)`,
   spent: ({ cost, left, allow, total, first }) => {
     if (first) return `this round exceeds the total of epsilon ${first} that the first plan stated`;
