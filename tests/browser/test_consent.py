@@ -390,6 +390,10 @@ def test_what_is_for_troubles_is_loaded_when_something_is_wrong(watch, page, off
     page.get_by_role("button", name="Try again").click()
     shows(page, FAILED if offline else "Nothing was sent: this question is closed.")
     assert page.evaluate("() => events.at(-1)") == ["error", "closed"]
+    page.evaluate("() => { world.about = { state: 'paused' }; notice.strings = { paused: 'Später.' } }")
+    page.evaluate("() => { notice.client = device() }")
+    shows(page, "Später.")
+    expect(page.get_by_role("button", name="Try again")).to_have_count(1)
     assert set(asked_for) & set(ON_DEMAND) == {"messages.js"}
     if not offline:
         lines = page.evaluate("async () => client.check(await client.plan('Tea'), { tea: 4 })")

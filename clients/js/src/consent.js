@@ -297,16 +297,17 @@ export class KeyveilConsent extends Base {
     if (LOADED.includes(code) && texts === STRINGS)
       await import("./messages.js").then(
         ({ TROUBLES }) => (texts = { ...STRINGS, ...TROUBLES }),
-        () => {}, // the text of a failure will do
+        () => {}, // the page's text, or that of a failure, will do
       );
-    if (load === this.#load) this.#show(Object.hasOwn(texts, code) ? code : "failed");
+    if (load === this.#load)
+      this.#show(LOADED.includes(code) || Object.hasOwn(STRINGS, code) ? code : "failed");
     this.#warn(error);
   }
 
   // -- what is shown ------------------------------------------------------------------------------
 
   #say(name, values = {}) {
-    let text = texts[name];
+    let text = texts[name] ?? STRINGS.failed;
     if (!this.#plain)
       try {
         const own = this.#facts.strings?.[name];
