@@ -358,3 +358,44 @@ def test_a_language_tag_that_is_none_is_no_failure(page):
     page.evaluate("() => { notice.lang = 'de_DE' }")
     asked(page)
     can_accept(page)
+
+
+ON_DEMAND = ("messages.js", "check.js")
+
+
+@pytest.mark.parametrize("offline", [False, True])
+def test_what_is_for_troubles_is_loaded_when_something_is_wrong(watch, page, offline):
+    """A page whose visitor answers never loads it. If it cannot be loaded, errors have their code."""
+    asked_for: list[str] = []
+    page.on("request", lambda request: asked_for.append(request.url.split("/")[-1]))
+    if offline:
+        watch.allow("ERR_FAILED")
+        for file in ON_DEMAND:
+            page.route(f"**/{file}", lambda route: route.abort())
+    asked(page)
+    page.get_by_role("button", name="Send one message").click()
+    shows(page, "Sent and counted. Thank you.")
+    page.evaluate("() => { world.down = true; notice.collection = 'Tea' }")
+    shows(page, "Nothing was sent: there is no connection now.")
+    assert not set(asked_for) & set(ON_DEMAND)
+    page.evaluate("() => { world.down = false; world.about = { state: 'closed' } }")
+    said = (
+        "async () => { try { await client.plan('Tea', PIN) } catch (e) { return [e.code, e.message] } }"
+    )
+    pinned = said.replace("PIN", f"'{'0' * 64}'")
+    expected = (
+        "refused: plan; nothing was sent" if offline else "the collection's plan is not the expected one"
+    )
+    assert page.evaluate(pinned) == ["plan", expected]
+    page.get_by_role("button", name="Try again").click()
+    shows(page, FAILED if offline else "Nothing was sent: this question is closed.")
+    assert page.evaluate("() => events.at(-1)") == ["error", "closed"]
+    page.evaluate("() => { world.about = { state: 'paused' }; notice.strings = { paused: 'Später.' } }")
+    page.evaluate("() => { notice.client = device() }")
+    shows(page, "Später.")
+    expect(page.get_by_role("button", name="Try again")).to_have_count(1)
+    assert set(asked_for) & set(ON_DEMAND) == {"messages.js"}
+    if not offline:
+        lines = page.evaluate("async () => client.check(await client.plan('Tea'), { tea: 4 })")
+        assert lines == ["key 'tea' is not in the plan; did you mean 'Tea'?"]
+        assert set(ON_DEMAND) <= set(asked_for)

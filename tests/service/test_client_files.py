@@ -28,7 +28,7 @@ def test_every_module_is_served_to_any_origin(file_desk):
         assert answer.headers["access-control-allow-origin"] == "*"
         assert "access-control-allow-credentials" not in answer.headers
         assert "set-cookie" not in answer.headers
-        for imported in re.findall(r'from "\./(\w+)\.js"', file.read_text()):
+        for imported in re.findall(r'(?:from |import\()"\./(\w+)\.js"', file.read_text()):
             assert imported in client_files()
 
 

@@ -1,25 +1,48 @@
 /** The client: a device that answers each collection once and sends its report until it is counted. */
 import { checkEpoch, EPOCHS, MOST_EPOCH } from "./epochs.js";
-import { checkOptions, PlanError, refuse } from "./errors.js";
+import { BudgetError, checkOptions, fault, PlanError, refuse } from "./errors.js";
 import {
   addAnswer,
-  answerIn,
   answerTo,
   budgetOf,
-  checkCost,
-  checkedLimit,
   isWaiting,
+  limitOf,
   markAnswer,
   openLedger,
+  refusalOf,
 } from "./ledger.js";
-import { chance, Patience, pause } from "./patience.js";
+import { chance, COUNT, Patience, pause } from "./patience.js";
 import { isHash, MOST_BYTES, readPlan } from "./plan.js";
 import { recordOf } from "./record.js";
-import { floor, isText, isWhole, max, min } from "./slices.js";
+import { floor, isCount, isText, isWhole, max, min } from "./slices.js";
 import { indexedDBStorage } from "./storage.js";
 import { ask, bodyOf, checkedURL, isTemporary, judge, LONGEST, named } from "./transport.js";
 
-const OPTIONS = "cap allow allowEpoch token storage patience mostWaiting fetch clock".split(" ");
+/** A rule for what is checked elsewhere. */
+const ANYTHING = [() => true];
+const LIMIT = [
+  (value) => limitOf(value) > 0n,
+  'a number above zero without an exponent, like 4 or "0.5"',
+];
+const FUNCTION = [(value) => typeof value === "function", "a function"];
+const OPTIONS = {
+  cap: LIMIT,
+  allow: LIMIT,
+  allowEpoch: [isCount, "whole seconds, like 3600"],
+  token: [
+    (value) => isText(value) && /^[\x21-\x7e]+$/.test(value),
+    "one word, as keyveil token create prints it",
+  ],
+  storage: [
+    (value) => value?.read && value.update,
+    'a storage, like memoryStorage() or fileStorage("ledger.json")',
+  ],
+  patience: ANYTHING,
+  mostWaiting: COUNT,
+  fetch: FUNCTION,
+  clock: FUNCTION,
+};
+const REFUSED = { refused: [(value) => typeof value === "boolean", "true or false"] };
 
 /**
  * One device and one collector. It fires `outcome` (detail: the outcome) when a report that waited was sent
@@ -37,7 +60,8 @@ export class Client extends EventTarget {
   #storage;
   #headers = { "content-type": "application/json" };
   #pending = new Map();
-  #listeners;
+  /** What ends listening to the page; null if there is none. */
+  #page = null;
   #timer;
 
   constructor(url, options = {}) {
@@ -61,16 +85,8 @@ export class Client extends EventTarget {
         "insecure",
       );
     this.#url = checkedURL(url);
-    if (!isWhole(allowEpoch, 1, Infinity)) refuse("allowEpoch must be whole seconds, like 3600");
-    if (!isWhole(mostWaiting, 1, Infinity)) refuse("mostWaiting must be a whole number, 1 or more");
-    for (const [name, value] of Object.entries({ fetch, clock }))
-      if (typeof value !== "function") refuse(`the option ${name} must be a function`);
-    if (token !== undefined && !(isText(token) && /^[\x21-\x7e]+$/.test(token)))
-      refuse("a token is one word, as keyveil token create prints it");
-    if (storage !== undefined && !(storage?.read && storage.update))
-      refuse('the option storage must be a storage, like memoryStorage() or fileStorage("ledger.json")');
-    this.#cap = checkedLimit(cap, "cap");
-    this.#allow = checkedLimit(allow, "allow");
+    this.#cap = limitOf(cap);
+    this.#allow = limitOf(allow);
     this.#allowEpoch = allowEpoch;
     this.#mostWaiting = mostWaiting;
     this.#fetch = fetch;
@@ -103,17 +119,14 @@ export class Client extends EventTarget {
 
   /** The collector's description of a collection, checked; and its plan is the expected one. */
   async about(name, expected) {
-    const pinned = hashOf(expected);
+    const pinned = expected?.hash ?? expected;
+    if (pinned !== undefined && !isHash(pinned)) throw await fault("option", { expected: true });
     const about = bodyOf(await this.#fetched(name));
     const { now, seconds } = about.epoch ?? {};
-    const timed = isWhole(now, 0, MOST_EPOCH) && isWhole(seconds, 1, Infinity);
+    const timed = isWhole(now, 0, MOST_EPOCH) && isCount(seconds);
     if (!isHash(about.plan) || !timed || !isText(about.state))
-      refuse(
-        "the address is not a keyveil collector's, or the collector has another version",
-        "collector",
-      );
-    if (pinned && about.plan !== pinned)
-      throw new PlanError("the collection's plan is not the expected one");
+      throw await fault("collector", { status: 200 });
+    if (pinned && about.plan !== pinned) throw await fault("plan", { expected: true }, PlanError);
     return about;
   }
 
@@ -133,8 +146,7 @@ export class Client extends EventTarget {
   async #plan(name, about) {
     const { text } = await this.#fetched(name, "/plan", MOST_BYTES);
     const plan = await readPlan(text);
-    if (plan.hash !== about.plan)
-      throw new PlanError("the collector sent a plan other than the one it names");
+    if (plan.hash !== about.plan) throw await fault("plan", { named: true }, PlanError);
     return plan;
   }
 
@@ -143,10 +155,9 @@ export class Client extends EventTarget {
     const { attempts, longest } = this.#patience;
     for (let tries = 1; tries <= attempts; tries++) {
       const response = await ask(this.#fetch, url, {}, most);
-      const { status, fault, after } = response;
-      if (fault) refuse("the collector sent too much; nothing was sent", "collector");
+      const { status, long, after } = response;
       if (status === 200) return response;
-      if (!isTemporary(status)) refuseFor(response, name);
+      if (long || !isTemporary(status)) throw await faultOf(response, name);
       const delay = this.#patience.delay(tries, after);
       if (delay > longest || tries === attempts) break;
       await pause(delay);
@@ -163,37 +174,34 @@ export class Client extends EventTarget {
    */
   async offer(name, expected) {
     const collection = this.#place(name);
-    let about;
-    try {
-      about = await this.about(name, expected);
-    } catch (error) {
-      const answered = (await this.answers(name)).find((answer) => isWaiting(answer, true));
-      if (error.code !== "unreachable" || !answered) throw error;
-      const budget = await this.budget();
-      return { collection, hash: answered.plan, plan: null, budget, answered, seconds: 0 };
-    }
-    const { plan: hash, state, token, epoch } = about;
-    const offered = async (plan) => {
+    const offered = async (hash, seconds, plan = null) => {
       const ledger = await this.#ledger();
-      const answer = answerIn(ledger, hash, collection);
-      if (plan && !answer) this.#checkCost(ledger, plan, collection);
+      const answer = answerTo(ledger, hash);
+      await this.#check(this.#refusal(ledger, hash, collection, plan));
       return {
         collection,
         hash,
         plan: answer ? null : plan,
         budget: budgetOf(ledger),
         answered: answer ? outcomeOf(answer) : null,
-        seconds: epoch.seconds,
+        seconds,
       };
     };
-    const before = await offered(null);
+    let about;
+    try {
+      about = await this.about(name, expected);
+    } catch (error) {
+      const answered = (await this.answers(name)).find((answer) => isWaiting(answer, true));
+      if (error.code !== "unreachable" || !answered) throw error;
+      return offered(answered.plan, 0);
+    }
+    const { plan: hash, state, token, epoch } = about;
+    const before = await offered(hash, epoch.seconds);
     if (before.answered) return before;
-    if (state === "closed") refuse("the collection is closed; nothing was sent", "closed");
-    if (state !== "open") refuse("the collection accepts no answers now; nothing was sent", "paused");
-    if (token === true && !this.#headers.authorization)
-      refuse("the collection accepts reports only with a token; nothing was sent", "token");
-    checkEpoch(epoch, this.#allowEpoch, this.#clock());
-    return offered(await this.#plan(name, about));
+    if (state !== "open") throw await fault(state === "closed" ? state : "paused");
+    if (token === true && !this.#headers.authorization) throw await fault("token");
+    await checkEpoch(epoch, this.#allowEpoch, this.#clock());
+    return offered(hash, epoch.seconds, await this.#plan(name, about));
   }
 
   /**
@@ -202,29 +210,29 @@ export class Client extends EventTarget {
    * `plan` is the plan that the page expects, or its hash.
    */
   async answer(name, record, options = {}) {
-    checkOptions(options, ["plan"], "answer");
+    checkOptions(options, { plan: ANYTHING }, "answer");
     return this.accept(await this.offer(name, options.plan), record);
   }
 
   /** Answer an offer of this client. The report is drawn, stored, and sent as soon as that is possible. */
   async accept(offer, record) {
     const { collection, hash, plan, seconds } = offer ?? {};
-    if (!isHash(hash) || !this.#isOwn(offer))
-      refuse("accept takes an offer of this client: client.offer(name)");
+    if (!isHash(hash) || !this.#isOwn(offer)) throw await fault("option", { offer: true });
     let drawn = false;
     if (plan) {
       // the time of sending is drawn before the record is read
       const begun = this.#clock();
       const jitter = chance();
       const held = await recordOf(record);
-      await this.#change((ledger) => {
-        if (answerIn(ledger, hash, collection)) return; // another tab was faster
-        this.#checkCost(ledger, plan, collection);
+      const refusal = await this.#change((ledger) => {
+        const refusal = this.#refusal(ledger, hash, collection, plan);
+        if (refusal || answerTo(ledger, hash)) return refusal; // another tab was faster
         const epoch = floor(begun / seconds); // a person may take days to agree
         const after = begun + this.#patience.hold(0, jitter);
         addAnswer(ledger, plan, held, { collection, epoch, after });
         drawn = true;
       });
+      await this.#check(refusal);
       this.#pending.set(hash, answerTo(await this.#ledger(), hash));
       await pause(this.#patience.hold(this.#clock() - begun, jitter));
     }
@@ -238,12 +246,10 @@ export class Client extends EventTarget {
 
   /** Send the waiting reports of this collector whose time has come; with `refused`, also those refused. */
   async flush(options = {}) {
-    checkOptions(options, ["refused"], "flush");
-    const { refused = false } = options;
-    if (typeof refused !== "boolean") refuse("the option refused of flush must be true or false");
+    checkOptions(options, REFUSED, "flush");
     const outcomes = [];
-    for (const { plan } of await this.#waiting(refused))
-      outcomes.push(this.#tell(await this.#send(plan, false, refused)));
+    for (const { plan } of await this.#waiting(options.refused))
+      outcomes.push(this.#tell(await this.#send(plan, false, options.refused)));
     return outcomes;
   }
 
@@ -255,8 +261,8 @@ export class Client extends EventTarget {
   /** Stop listening to the page. Waiting reports stay stored. */
   close() {
     clearTimeout(this.#timer);
-    for (const event in this.#listeners) removeEventListener(event, this.#listeners[event]);
-    this.#listeners = undefined;
+    this.#page?.abort();
+    this.#page = null;
   }
 
   get #places() {
@@ -274,8 +280,12 @@ export class Client extends EventTarget {
     return isText(collection) && collection.startsWith(this.#places);
   }
 
-  #checkCost(ledger, plan, collection) {
-    checkCost(ledger, plan, collection, this.#allow, this.#mostWaiting);
+  #refusal(...asked) {
+    return refusalOf(...asked, this.#allow, this.#mostWaiting);
+  }
+
+  async #check([code, facts] = []) {
+    if (code) throw await fault(code, facts, BudgetError);
   }
 
   async #ledger() {
@@ -349,13 +359,12 @@ export class Client extends EventTarget {
   // -- the page -----------------------------------------------------------------------------------
 
   #listen() {
-    const online = () => this.#wake();
-    const pagehide = () => {
-      for (const answer of this.#pending.values()) this.#post(answer, true);
-    };
-    this.#listeners = { online, pagehide };
-    for (const event in this.#listeners) addEventListener(event, this.#listeners[event]);
-    this.#timer = setTimeout(online, 0);
+    this.#page = new AbortController();
+    const wake = () => this.#wake();
+    const leave = () => this.#pending.forEach((answer) => this.#post(answer, true));
+    addEventListener("online", wake, this.#page);
+    addEventListener("pagehide", leave, this.#page);
+    this.#timer = setTimeout(wake);
   }
 
   /** Send what waits, and again when the next report's time has come. */
@@ -376,7 +385,7 @@ export class Client extends EventTarget {
   }
 
   async #wakeLater() {
-    if (!this.#listeners) return;
+    if (!this.#page) return;
     clearTimeout(this.#timer);
     try {
       const times = (await this.#waiting()).map(({ after }) => after);
@@ -388,27 +397,13 @@ export class Client extends EventTarget {
   }
 }
 
-/** The hash of an expected plan, which is given as a plan or as its hash; undefined if there is none. */
-function hashOf(expected) {
-  const hash = expected?.hash ?? expected;
-  if (hash === undefined || isHash(hash)) return hash;
-  return refuse("the expected plan must be a plan or its hash: 64 hexadecimal digits");
-}
-
-/** Refuse for what a collector, or another server, says instead of a collection. */
-function refuseFor(response, name) {
+/** The fault of what a collector, or another server, says instead of a collection. */
+function faultOf(response, name) {
   const { status } = response;
   const reason = named(bodyOf(response).reason, "");
-  if (status === 404 && reason === "unknown")
-    refuse(`there is no collection '${name}' here; nothing was sent`, "unknown");
-  if (reason === "origin")
-    refuse(
-      `the collection '${name}' does not allow pages of ${globalThis.location?.origin}: ` +
-        "see --origin of keyveil collection create; nothing was sent",
-      "origin",
-    );
-  const what = status === 404 ? "the address is not a keyveil collector's:" : "the collector refuses:";
-  refuse(`${what} status ${status} ${reason}`.trim() + "; nothing was sent", "collector");
+  const isUnknown = status === 404 && reason === "unknown";
+  const code = isUnknown || reason === "origin" ? reason : "collector";
+  return fault(code, { status, reason, name });
 }
 
 /** What happened to a report, without the report itself. */

@@ -1,7 +1,8 @@
 import type { Client, ErrorCode, Outcome, PersonRecord, Plan, RecordSource } from "./index.js";
+import type { Troubles } from "./messages.js";
 
 /** The texts of the notice. `docs/browser.md` lists the placeholders of each. */
-export interface Strings {
+export interface Strings extends Troubles {
   readonly title: string;
   readonly what: string;
   readonly topicOne: string;
@@ -35,16 +36,10 @@ export interface Strings {
   readonly failed: string;
   readonly unreachable: string;
   readonly storage: string;
-  readonly closed: string;
-  readonly paused: string;
-  readonly clock: string;
-  readonly spent: string;
-  readonly changed: string;
-  readonly queue: string;
 }
 
-/** All texts of the notice, in English. */
-export const STRINGS: Strings;
+/** The texts of the notice, in English, without those of `TROUBLES` in `keyveil/messages`. */
+export const STRINGS: Omit<Strings, keyof Troubles>;
 
 /** A text, or a function from the values of its placeholders to a text. */
 export type Wording = string | ((values: { readonly [placeholder: string]: string | number }) => string);
@@ -70,7 +65,7 @@ export class KeyveilConsent extends HTMLElement {
   /** Also an attribute. */
   set collection(collection: string);
   set record(record: RecordSource);
-  /** Texts that replace those of `STRINGS`. */
+  /** Texts that replace those of `STRINGS` and `TROUBLES`. */
   set strings(strings: { readonly [name in keyof Strings]?: Wording });
   /** What a person reads instead of a key. */
   set labels(labels: { readonly [key: string]: string });

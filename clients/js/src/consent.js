@@ -6,7 +6,7 @@
  * shown. It fires `keyveil-answer` (detail: the outcome), `keyveil-outcome` (detail: what became of a report
  * that waited), `keyveil-decline` and `keyveil-error` (detail: the error).
  */
-import { refuse } from "./errors.js";
+import { fault, refuse } from "./errors.js";
 import { isWaiting } from "./ledger.js";
 import { mostCertain, oddsFactor, possibleReports } from "./preview.js";
 import { recordOf } from "./record.js";
@@ -14,8 +14,9 @@ import { recordOf } from "./record.js";
 export { mostCertain, oddsFactor, possibleReports };
 
 /**
- * All texts. Replace some or all of them with `element.strings = { ... }`: each by a text, or by a function
- * from the values of its placeholders to a text. Those named like the code of an error are shown for it.
+ * The texts. Replace some or all of them with `element.strings = { ... }`: each by a text, or by a function
+ * from the values of its placeholders to a text. Those named like the code of an error are shown for it;
+ * `TROUBLES` of `messages.js` has more of them.
  */
 export const STRINGS = {
   title: "Share an answer without giving it away",
@@ -54,12 +55,6 @@ export const STRINGS = {
   failed: "Nothing was sent. Something on this page is not set up correctly.",
   unreachable: "Nothing was sent: there is no connection now.",
   storage: "Nothing was sent: this browser keeps no data for this site.",
-  closed: "Nothing was sent: this question is closed.",
-  paused: "Nothing was sent: this question takes no answers now.",
-  clock: "Nothing was sent: the clock of this device seems to be wrong.",
-  spent: "Nothing was sent: this question costs more than your privacy budget allows.",
-  changed: "Nothing was sent: you have answered this already, and the question has changed since.",
-  queue: "Nothing was sent: earlier messages of yours still wait.",
 };
 
 const STYLE = `
@@ -72,12 +67,12 @@ color:var(--keyveil-ink,light-dark(#222,#eee));
 background:var(--keyveil-paper,light-dark(#fff,#111));
 font:var(--keyveil-font,1rem/1.5 system-ui,sans-serif);
 border:1px solid var(--line);border-radius:.5rem;padding:1.25rem;max-width:42rem;box-sizing:border-box}
-h2,h3,h4,p,ul{margin:.25rem 0;padding:0;font-size:1em}
+h2,h3,h4,p,ul,li{margin:.25rem 0;padding:0;font-size:1em}
 h2{font-size:1.25em}
 h3{margin-top:1.25rem}
 h4,small{color:var(--soft);font-size:.85em}
 section>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(12rem,1fr));gap:.75rem}
-li{display:block;border:1px solid var(--line);border-radius:.5rem;padding:.25rem .75rem;margin:.25rem 0;overflow-wrap:anywhere}
+li{display:block;border:1px solid var(--line);border-radius:.5rem;padding:.25rem .75rem;overflow-wrap:anywhere}
 meter{width:100%}
 button{font:inherit;color:var(--accent);background:none;border:1px solid var(--accent);border-radius:.5rem;padding:.5rem 1rem;margin:.25rem .5rem .25rem 0}
 [part=accept]{color:var(--keyveil-on-accent,light-dark(#fff,#111));background:var(--accent)}
@@ -88,17 +83,16 @@ button{font:inherit;color:var(--accent);background:none;border:1px solid var(--a
 const SHOWN = 3;
 /** Codes of errors that may be over when the person tries again. */
 const PASSING = ["unreachable", "storage", "paused", "clock", "queue"];
+/** Codes of errors whose text is in `TROUBLES`. None of these errors depends on a record. */
+const LOADED = ["paused", "clock", "queue", "closed", "spent", "changed"];
+/** What a page sets; a notice needs the first three. */
+const NAMES = ["client", "collection", "record", "strings", "labels"];
 
-let sheet;
+/** The texts that are known by now. */
+let texts = STRINGS;
 
 /** The style, made when the first notice is shown: a module may be loaded without a document. */
-function styleSheet() {
-  if (!sheet) {
-    sheet = new CSSStyleSheet();
-    sheet.replaceSync(STYLE);
-  }
-  return sheet;
-}
+let sheet;
 
 function element(name, properties, ...children) {
   const node = Object.assign(document.createElement(name), properties);
@@ -112,63 +106,25 @@ const Base = globalThis.HTMLElement ?? class {};
 export class KeyveilConsent extends Base {
   static observedAttributes = ["collection"];
 
-  #notice = new Notice(this);
-
-  set client(client) {
-    this.#notice.set({ client });
+  static {
+    for (const name of NAMES)
+      Object.defineProperty(this.prototype, name, {
+        set(value) {
+          this.#set({ [name]: value });
+        },
+      });
   }
 
-  set collection(collection) {
-    this.#notice.set({ collection });
-  }
-
-  set record(record) {
-    this.#notice.set({ record });
-  }
-
-  set strings(strings) {
-    this.#notice.set({ strings });
-  }
-
-  set labels(labels) {
-    this.#notice.set({ labels });
-  }
-
-  attributeChangedCallback(name, before, collection) {
-    this.#notice.set({ collection });
-  }
-
-  connectedCallback() {
-    // set by the page before this module was loaded
-    for (const name of ["client", "collection", "record", "strings", "labels"])
-      if (Object.hasOwn(this, name)) {
-        const value = this[name];
-        delete this[name];
-        this[name] = value;
-      }
-    this.#notice.connect();
-  }
-
-  disconnectedCallback() {
-    this.#notice.disconnect();
-  }
-}
-
-/** What an element shows, and what happens when its page or the person does something. */
-class Notice {
-  #host;
-  #root;
-  /** What the page has set: client, collection, record, strings and labels. */
+  #root = this.attachShadow({ mode: "open" });
+  /** What the page has set. */
   #facts = {};
   #offer;
   /** Possible reports of this person and of someone who answered nothing, by the names of their titles. */
   #examples;
   /** The name of the text that says how things stand; empty while the person decides. */
   #stage = "";
-  /** The load that counts: what an earlier one brings is dropped. */
+  /** The load, of a question or of examples, that counts: what an earlier one brings is dropped. */
   #load = 0;
-  /** The examples that count, likewise. */
-  #tosses = 0;
   #timer;
   #warning;
   /** Whether a text of the page failed, so that the usual ones are shown. */
@@ -177,21 +133,13 @@ class Notice {
   #latest;
   /** Elements whose content changes while others keep the focus. */
   #parts = {};
-  #online = () => PASSING.includes(this.#stage) && this.#restart();
-  #outcome = ({ detail }) => this.#settle(detail);
+  /** What ends listening to the page and the client. */
+  #listening;
 
-  constructor(host) {
-    this.#host = host;
-    this.#root = host.attachShadow({ mode: "open" });
-  }
-
-  set(changes) {
+  #set(changes) {
     const { client, collection } = this.#facts;
     Object.assign(this.#facts, changes);
-    if (this.#facts.client !== client) {
-      client?.removeEventListener?.("outcome", this.#outcome);
-      if (this.#host.isConnected) this.#listen();
-    }
+    if (this.#facts.client !== client) this.#listen();
     if (this.#facts.client !== client || this.#facts.collection !== collection) this.#restart();
     else if ("record" in changes) this.#change();
     else {
@@ -201,25 +149,39 @@ class Notice {
     }
   }
 
-  connect() {
-    addEventListener("online", this.#online);
+  attributeChangedCallback(name, before, collection) {
+    this.#set({ collection });
+  }
+
+  connectedCallback() {
+    // set by the page before this module was loaded
+    for (const name of NAMES)
+      if (Object.hasOwn(this, name)) {
+        const value = this[name];
+        delete this[name];
+        this[name] = value;
+      }
     this.#listen();
     if (!this.#offer) this.#restart();
   }
 
-  disconnect() {
-    removeEventListener("online", this.#online);
-    this.#facts.client?.removeEventListener?.("outcome", this.#outcome);
+  disconnectedCallback() {
+    this.#listen();
   }
 
+  /** Listen to the page and the client as long as the element is part of a page. */
   #listen() {
-    this.#facts.client?.addEventListener?.("outcome", this.#outcome);
+    this.#listening?.abort();
+    if (!this.isConnected) return;
+    this.#listening = new AbortController();
+    const retry = () => PASSING.includes(this.#stage) && this.#restart();
+    const settle = ({ detail }) => this.#settle(detail);
+    addEventListener("online", retry, this.#listening);
+    this.#facts.client?.addEventListener?.("outcome", settle, this.#listening);
   }
 
   #tell(event, detail) {
-    this.#host.dispatchEvent(
-      new CustomEvent(`keyveil-${event}`, { detail, bubbles: true, composed: true }),
-    );
+    this.dispatchEvent(new CustomEvent(`keyveil-${event}`, { detail, bubbles: true, composed: true }));
   }
 
   // -- what happens -------------------------------------------------------------------------------
@@ -229,16 +191,14 @@ class Notice {
     this.#load++;
     this.#offer = this.#examples = null;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#host.isConnected && this.#start());
+    this.#timer = setTimeout(() => this.isConnected && this.#start());
   }
 
   async #start() {
     const { client, collection, record } = this.#facts;
-    const missing = Object.entries({ client, collection, record }).filter(([name, value]) =>
-      name === "record" ? value === undefined : !value,
-    );
-    if (missing.length) {
-      const names = missing.map(([name]) => name).join(", ");
+    const given = [client, collection, record !== undefined];
+    const names = NAMES.filter((name, i) => i in given && !given[i]).join(", ");
+    if (names) {
       if (this.#warning !== names)
         console.warn(`keyveil: <keyveil-consent> shows nothing until its page sets ${names}`);
       this.#warning = names;
@@ -248,8 +208,7 @@ class Notice {
     const load = this.#load;
     this.#show("loading");
     try {
-      if (typeof client?.offer !== "function")
-        refuse("client of <keyveil-consent> must be a Client of keyveil");
+      if (!client.offer) throw await fault("option", { client });
       const offer = await client.offer(collection);
       if (load !== this.#load) return;
       this.#offer = offer;
@@ -270,11 +229,10 @@ class Notice {
   async #toss() {
     if (!this.#offer) return; // the page has just asked for another question
     const { plan } = this.#offer;
-    const load = this.#load;
-    const toss = ++this.#tosses;
+    const load = ++this.#load;
     try {
       const own = await recordOf(this.#facts.record);
-      if (load !== this.#load || toss !== this.#tosses || !this.#isOpen) return;
+      if (load !== this.#load || !this.#isOpen) return;
       const first = !this.#examples;
       this.#examples = {
         fromYou: possibleReports(plan, own, SHOWN),
@@ -332,17 +290,24 @@ class Notice {
     this.#tell("error", error);
   }
 
-  #fail(error) {
-    this.#load++;
+  async #fail(error) {
+    const load = ++this.#load;
+    const { code } = error;
     this.#offer = this.#examples = null;
-    this.#show(Object.hasOwn(STRINGS, error.code) ? error.code : "failed");
+    if (LOADED.includes(code) && texts === STRINGS)
+      await import("./messages.js").then(
+        ({ TROUBLES }) => (texts = { ...STRINGS, ...TROUBLES }),
+        () => {}, // the page's text, or that of a failure, will do
+      );
+    if (load === this.#load)
+      this.#show(LOADED.includes(code) || Object.hasOwn(STRINGS, code) ? code : "failed");
     this.#warn(error);
   }
 
   // -- what is shown ------------------------------------------------------------------------------
 
   #say(name, values = {}) {
-    let text = STRINGS[name];
+    let text = texts[name] ?? STRINGS.failed;
     if (!this.#plain)
       try {
         const own = this.#facts.strings?.[name];
@@ -356,7 +321,7 @@ class Notice {
 
   /** A number for the person: a bound is rounded to the safe side, "ceil" or "floor". */
   #number(value, roundingMode, options = { maximumSignificantDigits: 3 }) {
-    const language = this.#host.lang || document.documentElement.lang || "en";
+    const language = this.lang || document.documentElement.lang || "en";
     const written = (locale) => Number(value).toLocaleString(locale, { ...options, roundingMode });
     try {
       return written(language);
@@ -402,7 +367,8 @@ class Notice {
           ]
         : [];
       const children = [heading, ...content, status, ...after];
-      this.#root.adoptedStyleSheets = [styleSheet()];
+      if (!sheet) (sheet = new CSSStyleSheet()).replaceSync(STYLE);
+      this.#root.adoptedStyleSheets = [sheet];
       this.#root.replaceChildren(element("section", { part: "notice", ariaLabel: title }, ...children));
       if (focused) this.#root.querySelector(`[part=${focused}]`)?.focus();
     });

@@ -2,16 +2,22 @@
  * The errors of this package. A message is for developers: it never names a key or a value that a person
  * holds. `code` stays the same across releases, so that a page can say it in its visitors' language.
  */
-class CodedError extends Error {
-  constructor(message, code, cause) {
+
+/** The base of all errors of this package. */
+export class KeyveilError extends Error {
+  constructor(message, code = "option", cause) {
     super(message, cause && { cause });
     this.code = code;
+  }
+
+  get name() {
+    return "KeyveilError";
   }
 }
 
 /** An error whose name stays the same when code is minified, with its usual code. */
-const named = (name, Base, usual) =>
-  class extends Base {
+const named = (name, usual) =>
+  class extends KeyveilError {
     constructor(message, code = usual, cause) {
       super(message, code, cause);
     }
@@ -21,23 +27,42 @@ const named = (name, Base, usual) =>
     }
   };
 
-/** The base of all errors of this package. */
-export const KeyveilError = named("KeyveilError", CodedError, "option");
 /** A plan cannot be read or trusted. */
-export const PlanError = named("PlanError", KeyveilError, "plan");
+export const PlanError = named("PlanError", "plan");
 /** The person's budget does not allow this answer. */
-export const BudgetError = named("BudgetError", KeyveilError, "spent");
+export const BudgetError = named("BudgetError", "spent");
 /** The collector cannot be reached or trusted, accepts no answers now, or was asked in a wrong way. */
-export const ClientError = named("ClientError", KeyveilError, "option");
+export const ClientError = named("ClientError", "option");
 
 /** Refuse to answer or to send. */
 export function refuse(message, code, cause) {
   throw new ClientError(message, code, cause);
 }
 
-/** Refuse options that are no object, or that have other names than these. */
-export function checkOptions(options, names, owner) {
+/**
+ * An error whose message is loaded now: pages do not load such messages as long as all is well. None of them
+ * says anything about a record, not even by being loaded. If loading fails, the code tells the fault.
+ */
+export async function fault(code, facts = {}, Type = ClientError) {
+  const message = await import("./messages.js").then(
+    ({ MESSAGES }) => MESSAGES[code](facts),
+    () => `refused: ${code}; nothing was sent`,
+  );
+  return new Type(message, code);
+}
+
+/**
+ * Refuse options that are no object, that have other names than those of `rules`, or other values than their
+ * rules allow: [whether a value is right, what it must be].
+ */
+export function checkOptions(options, rules, owner) {
+  const names = Object.keys(rules);
   if (typeof options !== "object" || !options) refuse(`${owner} takes options like { ${names[0]}: … }`);
-  for (const name in options)
-    if (!names.includes(name)) refuse(`${owner} has no option '${name}'; it has ${names.join(", ")}`);
+  for (const name in options) {
+    const [isRight, right] = Object.hasOwn(rules, name)
+      ? rules[name]
+      : refuse(`${owner} has no option '${name}'; it has ${names.join(", ")}`);
+    if (options[name] !== undefined && !isRight(options[name]))
+      refuse(`the option ${name} of ${owner} must be ${right}`);
+  }
 }

@@ -54,7 +54,7 @@ export interface Plan {
    * What is wrong with a record that you made up, a line each. The lines name keys: never log or send them
    * for a person's record.
    */
-  check(record: PersonRecord): string[];
+  check(record: PersonRecord): Promise<string[]>;
 }
 
 /** A plan that can be trusted, from its text or its JSON document: its hash and its proof are checked. */

@@ -11,7 +11,6 @@ import { drawCells } from "./report.js";
 import { isList } from "./slices.js";
 
 const FORMAT = "keyveil/ledger/1";
-const OTHER_PLAN = "this collection was answered under another plan; a device answers once";
 
 function refuse(message, code) {
   throw new BudgetError(message, code);
@@ -21,13 +20,8 @@ function refuse(message, code) {
 export const isWaiting = ({ state }, refused) =>
   ["waiting", "held", refused && "refused"].includes(state);
 
-/** A bound on a sum of epsilons, in units, from a number above zero or its decimal text; or undefined. */
-export function checkedLimit(limit, name) {
-  if (limit === undefined) return limit;
-  const count = units(String(limit).replace(/\.0*$|(\.\d*?)0+$/, "$1"));
-  if (count > 0n) return count;
-  return refuse(`${name} must be a number above zero without an exponent, like 4 or "0.5"`, "option");
-}
+/** A bound on a sum of epsilons, in units, from a number above zero or its decimal text; null for others. */
+export const limitOf = (limit) => units(String(limit).replace(/\.0*$|(\.\d*?)0+$/, "$1"));
 
 /** The stored ledger, or a new one with this cap in units; refuses a damaged one and another cap. */
 export function openLedger(document, limit) {
@@ -59,52 +53,39 @@ export function budgetOf(ledger) {
 /** The answer to a plan, if there is one. */
 export const answerTo = ({ answers }, hash) => answers.find(({ plan }) => plan === hash);
 
-/** The same; refuses a plan that was answered in another collection. */
-export function answerIn(ledger, hash, collection) {
-  const answer = answerTo(ledger, hash);
-  if (answer && answer.collection !== collection)
-    refuse("this plan was answered in another collection", "changed");
-  return answer;
-}
-
 /**
- * Refuse a plan that costs more than is left or allowed, or that follows other plans than those answered.
- * It looks at plans and earlier answers, never at a record.
+ * Why a plan may not be answered in a collection, as a code and facts; nothing if it may, or was answered
+ * there. Without the plan, only what its hash tells. It looks at plans and earlier answers, never at a record.
  */
-export function checkCost(ledger, plan, collection, allow = units(ledger.cap), mostWaiting) {
-  const earlier = ledger.answers.filter((answer) => answer.collection === collection);
-  const { units: cost, proven, chain } = plan;
-  const before = sum(earlier);
+export function refusalOf(ledger, hash, collection, plan, allow, most) {
+  const answer = answerTo(ledger, hash);
+  if (answer && answer.collection !== collection) return ["changed", { elsewhere: true }];
+  if (answer || !plan) return;
+  const { answers } = ledger;
+  const earlier = answers.filter((answer) => answer.collection === collection);
+  const { units: cost, proven, chain, mechanism, document } = plan;
+  const spent = sum(earlier) + cost;
   const left = leftOf(ledger);
-  if (earlier.some(({ round }) => round >= (chain?.round ?? 1))) refuse(OTHER_PLAN, "changed");
-  if (cost > left)
-    refuse(`this plan costs epsilon ${proven}, but only ${decimalText(left)} of the cap is left`);
-  if (before + cost > allow)
-    refuse(`this plan costs epsilon ${proven}; ${decimalText(allow)} is allowed for one collection`);
-  if (earlier.length) checkRound(plan, earlier, before);
-  else if (chain) {
-    const total = units(chain.total);
-    if (cost > total) refuse("this plan costs more than it states for all its rounds", "plan");
-    if (total > left || total > allow)
-      refuse(`all rounds of this plan cost epsilon ${chain.total}; more than is allowed or left`);
-  }
-  if (ledger.answers.filter((answer) => isWaiting(answer, true)).length >= mostWaiting)
-    refuse(`${mostWaiting} reports wait to be sent; no more may wait (mostWaiting)`, "queue");
-}
-
-/** A later round follows the plan answered last, within what the first plan stated. */
-function checkRound({ chain, mechanism, units: cost, document }, earlier, before) {
-  const first = earlier[0].chain;
   const last = earlier.at(-1);
-  if (chain?.parent !== last.plan || mechanism !== last.mechanism || !first)
-    refuse(OTHER_PLAN, "changed");
-  if (before + cost > units(first.total))
-    refuse(`this round exceeds the total of epsilon ${first.total} that the first plan stated`);
-  if (canonical(document.schema) !== first.schema)
-    refuse("this round asks for other keys or ranges than the first", "changed");
+  if (earlier.some(({ round }) => round >= (chain?.round ?? 1))) return ["changed"];
+  if (cost > left) return ["spent", { cost: proven, left: decimalText(left) }];
+  allow ??= units(ledger.cap);
+  if (spent > allow) return ["spent", { cost: proven, allow: decimalText(allow) }];
+  if (last) {
+    // a later round follows the plan answered last, within what the first plan stated
+    const first = earlier[0].chain;
+    if (chain?.parent !== last.plan || mechanism !== last.mechanism || !first) return ["changed"];
+    if (spent > units(first.total)) return ["spent", { first: first.total }];
+    if (canonical(document.schema) !== first.schema) return ["changed", { keys: true }];
+  } else if (chain) {
+    const total = units(chain.total);
+    if (cost > total) return ["plan"];
+    if (total > left || total > allow) return ["spent", { total: chain.total }];
+  }
+  if (answers.filter((answer) => isWaiting(answer, true)).length >= most) return ["queue", { most }];
 }
 
-/** Draw the only report to a plan and add it to the ledger. `checkCost` comes first. */
+/** Draw the only report to a plan and add it to the ledger. `refusalOf` comes first. */
 export function addAnswer(ledger, plan, record, facts) {
   const { hash, mechanism, proven, chain, document } = plan;
   ledger.answers.push({

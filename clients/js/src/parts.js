@@ -73,7 +73,7 @@ const checkLevels = (levels) => (isWhole(levels, 1, 64) ? levels : refuse(BAD_LE
 /** Views over some keys: the places of each view, and which view a word picks. */
 function readViews(views, keys, whole) {
   const { keys: listed, weights } = views ?? {};
-  const all = Array.from({ length: keys }, (_, place) => place);
+  const all = [...Array(keys).keys()];
   const named = listed === "singles" ? all.map((place) => [place]) : listed === "whole" && [all];
   const places = named || listed;
   const isView = (view) =>

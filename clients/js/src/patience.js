@@ -1,7 +1,7 @@
 /** When a report is sent, and sent again. All times are in seconds; docs/client.md says why. */
-import { checkOptions, refuse } from "./errors.js";
+import { checkOptions } from "./errors.js";
 import { secureWords } from "./report.js";
-import { ceil, isWhole, max, min, WORD } from "./slices.js";
+import { ceil, isCount, max, min, WORD } from "./slices.js";
 
 /** Let some seconds pass, and never less: a timer may fire early. */
 export async function pause(seconds) {
@@ -13,6 +13,18 @@ export async function pause(seconds) {
 /** A secure random number, uniform on [0, 1). */
 export const chance = () => secureWords(1)[0] / WORD;
 
+/** The rule of options that count something. */
+export const COUNT = [isCount, "a whole number, 1 or more"];
+const NUMBER = [(value) => Number.isFinite(value) && value >= 0, "a number, 0 or more"];
+const RULES = {
+  attempts: COUNT,
+  first: NUMBER,
+  most: NUMBER,
+  longest: NUMBER,
+  settle: NUMBER,
+  spread: NUMBER,
+};
+
 /** Exponential backoff with full jitter, and a first try whose time does not depend on the record. */
 export class Patience {
   attempts = 4;
@@ -23,13 +35,8 @@ export class Patience {
   spread = 0.25;
 
   constructor(changes = {}) {
-    checkOptions(changes, Object.keys(this), "patience");
-    for (const name in changes)
-      if (!Number.isFinite(changes[name]) || changes[name] < 0)
-        refuse(`patience.${name} must be a number, 0 or more`);
-    Object.assign(this, changes);
-    if (!isWhole(this.attempts, 1, Infinity))
-      refuse("patience.attempts must be a whole number, 1 or more");
+    checkOptions(changes, RULES, "patience");
+    for (const name in changes) this[name] = changes[name] ?? this[name];
   }
 
   /** Seconds to wait before the first try, after answering took some seconds; a multiple of a drawn time. */

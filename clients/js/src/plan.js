@@ -6,7 +6,7 @@ import { PlanError } from "./errors.js";
 import { decimalText, logUp, units } from "./exact.js";
 import { checkMechanism, readParts, readSchema } from "./parts.js";
 import { proof, worstOf } from "./proofs.js";
-import { faultsOf } from "./record.js";
+import { pairsOf } from "./record.js";
 import { isList, isText, isWhole, memberCount, refuse } from "./slices.js";
 
 const CLIENT = '{"cap":"none","no_number":"not held","outside_range":"clip","unknown_key":"ignore"}';
@@ -101,7 +101,10 @@ function planOf(document) {
     schema,
     parts,
     ends,
-    check: (record) => faultsOf(record, schema),
+    check: async (record) => {
+      const { faultsOf } = await import("./check.js");
+      return faultsOf(record, pairsOf(record), schema);
+    },
   };
 }
 

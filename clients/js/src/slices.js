@@ -21,6 +21,8 @@ export const isText = (value) => typeof value === "string";
 export const isWhole = (value, low, high) =>
   Number.isSafeInteger(value) && low <= value && value <= high;
 
+export const isCount = (value) => isWhole(value, 1, Infinity);
+
 /**
  * Number of members of a JSON value. If it is the number of those that a reader looks for and finds, there
  * are no others.

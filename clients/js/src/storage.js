@@ -5,33 +5,25 @@
  * - `update(change)`: reads the document, passes it to `change`, and stores what `change` returns, all in
  *   one transaction. It resolves when that is durable. If `change` throws, nothing is stored.
  */
-import { refuse } from "./errors.js";
+import { ClientError } from "./errors.js";
 
 const STORE = "ledger";
 
-/** The browser's IndexedDB: shared by all tabs of one origin, kept across visits. */
+/**
+ * The browser's IndexedDB: shared by all tabs of one origin, kept across visits. It is open for one
+ * transaction at a time, so that it never stands in the way of another tab or of the browser.
+ */
 export function indexedDBStorage() {
-  let opened;
-  const open = () =>
-    (opened ??= new Promise((resolve, reject) => {
-      const request = indexedDB.open("keyveil", 1);
-      request.onupgradeneeded = () => request.result.createObjectStore(STORE);
-      request.onsuccess = () => {
-        const { result } = request;
-        // another tab deletes the site's data, or the browser does: open it anew next time
-        result.onversionchange = result.onclose = () => {
-          result.close();
-          opened = null;
-        };
-        resolve(result);
-      };
-      request.onerror = reject;
-    }));
-
   const transact = async (mode, change) => {
     let failure;
+    let database;
     try {
-      const database = await open();
+      database = await new Promise((resolve, reject) => {
+        const opening = indexedDB.open("keyveil", 1);
+        opening.onupgradeneeded = () => opening.result.createObjectStore(STORE);
+        opening.onsuccess = () => resolve(opening.result);
+        opening.onerror = reject;
+      });
       return await new Promise((resolve, reject) => {
         const transaction = database.transaction(STORE, mode, { durability: "strict" });
         const store = transaction.objectStore(STORE);
@@ -50,9 +42,9 @@ export function indexedDBStorage() {
         transaction.onabort = reject;
       });
     } catch {
-      if (failure) throw failure;
-      opened = null;
-      return refuse("this browser cannot keep the ledger", "storage");
+      throw failure ?? new ClientError("this browser cannot keep the ledger", "storage");
+    } finally {
+      database?.close();
     }
   };
 

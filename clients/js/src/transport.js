@@ -27,18 +27,20 @@ export function checkedURL(given) {
     // refused below
   }
   const { protocol, hostname, href } = url ?? {};
-  if (!/^https?:$/.test(protocol))
-    refuse("a collector's address begins with https:// (http:// only on this machine)", "address");
-  if (/[?#]/.test(href))
-    refuse("leave out ? or # and what follows in the collector's address", "address");
-  if (href !== url.origin + url.pathname)
-    refuse("a collector's address has no name or password; pass a token as the option token", "address");
-  if (protocol === "http:" && !/^(localhost|127(\.\d+){3}|\[::1])$/.test(hostname))
-    refuse("a collector on another machine needs https", "address");
+  const fault = !/^https?:$/.test(protocol)
+    ? "a collector's address begins with https:// (http:// only on this machine)"
+    : /[?#]/.test(href)
+      ? "leave out ? or # and what follows in the collector's address"
+      : href !== url.origin + url.pathname
+        ? "a collector's address has no name or password; pass a token as the option token"
+        : protocol === "http:" && !/^(localhost|127(\.\d+){3}|\[::1])$/.test(hostname)
+          ? "a collector on another machine needs https"
+          : "";
+  if (fault) refuse(fault, "address");
   return href.replace(/\/+$/, "");
 }
 
-/** The response to a request, read up to a size: { status, text, after, fault }. Status 0 if there is none. */
+/** The response to a request, read up to a size: { status, text, after, long }. Status 0 if there is none. */
 export async function ask(fetcher, url, options, most = MOST_RESPONSE) {
   // half a minute, or ten times that for a plan
   const signal = AbortSignal.timeout(most > MOST_RESPONSE ? 3e5 : 3e4);
@@ -46,7 +48,7 @@ export async function ask(fetcher, url, options, most = MOST_RESPONSE) {
     const response = await fetcher(url, { ...PRIVATE, ...options, signal });
     const after = retryAfter(response.headers.get("retry-after"));
     const text = await readText(response, most);
-    return text === null ? { status: 0, fault: true } : { status: response.status, text, after };
+    return text === null ? { status: 0, long: true } : { status: response.status, text, after };
   } catch {
     return { status: 0 };
   }

@@ -328,13 +328,13 @@ test("a developer can ask what is wrong with a record; answering stays silent", 
       ["a record is an object like { name: number }, a Map, or a list of pairs"],
     ]),
   ]) {
-    assert.deepEqual(plan.check(record), lines);
+    assert.deepEqual(await plan.check(record), lines);
     assert.deepEqual(await client.check("menu", record), lines);
     assert.deepEqual(await client.check(plan, record), lines);
     const { state } = await device(new Desk(KVUE)).answer("menu", record);
     assert.equal(state, "counted");
   }
-  assert.match(plan.check(Promise.resolve(RECORD))[0], /a record is an object/);
+  assert.match((await plan.check(Promise.resolve(RECORD)))[0], /a record is an object/);
 });
 
 test("who waits for a report learns what became of it", async () => {
@@ -379,20 +379,20 @@ test("what is missing is said in one line", () => {
     assert.throws(() => new Client(url, { cap: 4, storage }), says(said, "address"), url);
   }
   for (const [option, value, said] of [
-    ["cap", 0, /cap must be a number above zero/],
+    ["cap", 0, /option cap of the client must be a number above zero/],
     ["cap", 1e-7, /without an exponent, like 4 or "0.5"/],
     ["cap", 1e21, /without an exponent/],
-    ["allow", "much", /allow must be a number above zero/],
+    ["allow", "much", /option allow of the client must be a number above zero/],
     ["allowEpoch", 0.5, /whole seconds/],
-    ["mostWaiting", 0, /mostWaiting must be a whole number, 1 or more/],
-    ["clock", 3, /the option clock must be a function/],
-    ["fetch", 3, /the option fetch must be a function/],
+    ["mostWaiting", 0, /mostWaiting of the client must be a whole number, 1 or more/],
+    ["clock", 3, /the option clock of the client must be a function/],
+    ["fetch", 3, /the option fetch of the client must be a function/],
     ["storage", "ledger.json", /must be a storage, like .* fileStorage\("ledger.json"\)/],
     ["storage", memoryStorage, /must be a storage/],
-    ["token", "two words", /a token is one word/],
+    ["token", "two words", /the option token of the client must be one word/],
     ["patience", { attemps: 2 }, /patience has no option 'attemps'; it has attempts, /],
-    ["patience", { attempts: 0 }, /patience.attempts must be a whole number, 1 or more/],
-    ["patience", { settle: "1" }, /patience.settle must be a number, 0 or more/],
+    ["patience", { attempts: 0 }, /option attempts of patience must be a whole number, 1 or more/],
+    ["patience", { settle: "1" }, /option settle of patience must be a number, 0 or more/],
     ["patience", 4, /patience takes options like \{ attempts/],
   ]) {
     assert.throws(() => device(desk, { [option]: value }), says(said, "option"), `${option} ${value}`);

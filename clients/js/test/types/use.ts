@@ -10,6 +10,7 @@ import {
   type Plan,
 } from "keyveil";
 import { KeyveilConsent, mostCertain, possibleReports, STRINGS } from "keyveil/consent";
+import { TROUBLES } from "keyveil/messages";
 import { fileStorage } from "keyveil/node";
 import { recordedCells } from "keyveil/testing";
 
@@ -27,12 +28,12 @@ const plan: Plan = await readPlan("{}");
 await client.answer("menu", () => rating, { plan });
 const typed: Record<string, number> = { Pepsi: 4 };
 const record: PersonRecord = typed;
-const lines: string[] = [...plan.check(record), ...(await client.check("menu", rating))];
+const lines: string[] = [...(await plan.check(record)), ...(await client.check("menu", rating))];
 
 const cells: number[] = recordedCells(plan, [["Pepsi", 4]], [1, 2, 3]);
 const notice: KeyveilConsent = document.createElement("keyveil-consent");
 notice.client = client;
-notice.strings = { title: STRINGS.title, topicSome: ({ count }) => `${count} Fragen` };
+notice.strings = { ...TROUBLES, title: STRINGS.title, topicSome: ({ count }) => `${count} Fragen` };
 notice.labels = { Pepsi: "Cola" };
 notice.record = () => rating;
 notice.addEventListener("keyveil-answer", ({ detail }) => console.log(detail.counted, lines));
