@@ -264,7 +264,7 @@ def test_another_connection_s_change_is_seen_by_the_next_group(store, address):
 def test_a_deleted_collection_leaves_nothing(store):
     collection = begun(store)
     store.append([parcel(collection, 3)], NOW)
-    with pytest.raises(Exception, match="close it first"):
+    with pytest.raises(Exception, match="close it before you delete it"):
         admin.delete(store, "menu")
     admin.set_state(store, "menu", "closed")
     admin.delete(store, "menu")

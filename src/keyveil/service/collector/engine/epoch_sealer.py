@@ -58,6 +58,8 @@ class EpochSealer:
         self._waiting_since: dict[At, float] = {}
         """When it first saw that an epoch is to be sealed."""
         self._looked = False
+        self._keys: dict[At, str] = {}
+        """The names of the keys of epochs, as of the last look."""
         self.mismatched: set[At] = set()
         """Epochs left unsealed because their reports do not match their counts."""
         self.open = self.closed = 0
@@ -109,11 +111,22 @@ class EpochSealer:
         if failed:
             raise failed[0]
 
+    def read_keys(self) -> None:
+        """Read which key each epoch has."""
+        with self._store.reading() as session:
+            self._keys = self._store.named_keys(session)
+
     def look_for_keys(self, store: Store) -> None:
-        """Look whether every open epoch has the key of its ids, and log what is newly missing."""
-        with store.reading() as session:
-            named = store.named_keys(session)
-        for round_id, epoch in sorted(store.look_for_keys(named)):
+        """Look whether every open epoch has the key of its ids, and log what is newly missing.
+
+        The names are those that were read last, so a database that hangs does not hold up the writer.
+        """
+        missing, before = store.keys_not_there(self._keys), store.missing_keys
+        if missing - before:
+            store.refresh()  # a key is gone, too, if another process has closed its epoch since
+            missing = store.keys_not_there(self._keys)
+        store.missing_keys = missing
+        for round_id, epoch in sorted(missing - before):
             round_ = store.control.round_by_id(round_id)
             collection = None if round_ is None else store.control.by_id(round_.collection)
             if collection is not None:
@@ -169,9 +182,9 @@ class EpochSealer:
                 epochs = self._store.epochs(session, round_)
                 work.over += [(round_, e) for e in epochs if _ended(collection, e, now)]
             self._due_files(session, control, due, now)
-            keys = [(row[0], row[1]) for row in session.rows("select round, epoch from id_keys")]
-        self.closed = sum(control.over(at) for at in keys)
-        self.open = len(keys) - self.closed
+            self._keys = self._store.named_keys(session)
+        self.closed = sum(control.over(at) for at in self._keys)
+        self.open = len(self._keys) - self.closed
         over = {(round_.id, epoch) for work in due.values() for round_, epoch in work.over}
         for known in (self._closed_since, self._waiting_since):
             for at in set(known) - over:  # sealed by another process, reopened or deleted

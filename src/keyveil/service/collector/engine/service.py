@@ -73,6 +73,7 @@ class Service:
         """Start with an open store. Without ``seal``, epochs are sealed only on request."""
         with suppress(StoreUnready, StoreBroken):  # the sealer tries again later
             self.store.drop_spent_keys()
+            self.sealer.read_keys()
             self.sealer.look_for_keys(self.store)
         self.writer.start()
         if seal:

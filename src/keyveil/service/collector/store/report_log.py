@@ -204,17 +204,16 @@ class LogStore(ControlStore):
         rows = session.rows("select round, epoch, name from id_keys")
         return {(round_id, epoch): str(name) for round_id, epoch, name in rows}
 
-    def look_for_keys(self, named: Mapping[tuple[int, int], str]) -> set[tuple[int, int]]:
-        """Compare named keys with the folder; rounds and open epochs newly found without their key."""
-        present, before = self.keys.names(), self.missing_keys
+    def keys_not_there(self, named: Mapping[tuple[int, int], str]) -> set[tuple[int, int]]:
+        """The rounds and open epochs whose named key is not in the folder, or damaged."""
+        present = self.keys.names()
         open_keys = {at: name for at, name in named.items() if not self.control.over(at)}
-        self.missing_keys = {
+        self._open_keys = len(open_keys)
+        return {
             at
             for at, name in open_keys.items()
             if name not in present or (at not in self._images and self.keys.read(name) is None)
         }
-        self._open_keys = len(open_keys)
-        return self.missing_keys - before
 
     @property
     def all_keys_missing(self) -> bool:
