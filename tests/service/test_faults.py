@@ -55,6 +55,13 @@ def standing(tmp_path_factory):
         shared.fleet.wire.close()
 
 
+def set_ahead(file: Path, seconds: int) -> None:
+    """Set the clock of a collector; a file that is written in place is empty for a moment."""
+    part = file.with_suffix(".part")
+    part.write_text(str(seconds))
+    part.replace(file)
+
+
 @pytest.fixture
 def fleet(standing, postgres, monkeypatch):
     """A fleet that is used again unless a test fails with it. A wire lies before its database.
@@ -69,7 +76,7 @@ def fleet(standing, postgres, monkeypatch):
         store.close()
         prepared(address)
         wire, ahead = Wire(address), standing.folder / "ahead"
-        ahead.write_text("0")
+        set_ahead(ahead, 0)
         made = Fleet(wire.address, standing.folder, ((f"ahead={ahead}", "trap=trap"), ()))
         made.wire, made.ahead, made.database = wire, ahead, address
     else:
@@ -241,7 +248,7 @@ def test_a_frozen_collector_holds_up_nobody(fleet):
 
 def test_a_collector_whose_clock_is_wrong_does_not_start(fleet, tmp_path):
     ahead = tmp_path / "ahead"
-    ahead.write_text(str(3 * 86_400))
+    set_ahead(ahead, 3 * 86_400)
     wrong = Server(fleet.database, fleet.folder, *QUICK, f"ahead={ahead}", "seal_seconds=0.05")
     wrong.begin()
     assert wrong.wait(30) not in (None, 0)
@@ -253,13 +260,13 @@ def test_a_collector_whose_clock_is_wrong_does_not_start(fleet, tmp_path):
 
 def test_a_clock_that_becomes_wrong_closes_nothing(fleet):
     assert fleet.flows()
-    fleet.ahead.write_text(str(3 * 86_400))
+    set_ahead(fleet.ahead, 3 * 86_400)
     until(lambda: fleet.unready(0) == ["the clock is in doubt"], TOLD)
     assert fleet.metric(0, "clock_offset_seconds") == pytest.approx(3 * 86_400, abs=5)
     assert fleet.unready(1) == []
     time.sleep(0.5)
     assert fleet.flows(), "the database's clock decides"
-    fleet.ahead.write_text("0")
+    set_ahead(fleet.ahead, 0)
     until(lambda: fleet.unready(0) == [], BACK)
     assert [event["event"] for event in fleet.events(0, "epoch_closed")] == []
 
