@@ -101,10 +101,10 @@ checks: setup
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint types loops
 
 test: services browser node java checks
-	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not long"
+	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not long"
 
 test-long: services browser node java checks
-	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
+	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 # Everything that a release needs: versions agree, both archives build, install and work, the docs build.
 release-check: setup
