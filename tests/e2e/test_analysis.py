@@ -33,8 +33,8 @@ rules = tally.rules(); rules.to_frame()
 
 SMALLER = {
     "word for word": {},
-    "pandas": {"top=20": "top=6", "[1, 2, 4], people=100_000": "[2, 4], people=20_000, repetitions=2"},
-    "polars": {"top=20": "top=4", "[1, 2, 4], people=100_000": "[4], people=5_000, repetitions=2"},
+    "pandas": {"top=20": "top=6", "[1, 2, 4], people=100_000": "[2, 4], people=20_000, repeat=2"},
+    "polars": {"top=20": "top=4", "[1, 2, 4], people=100_000": "[4], people=5_000, repeat=2"},
 }
 """The numbers of the script that are smaller in each run, to save time."""
 
@@ -169,7 +169,7 @@ def test_auto_has_the_rows_of_the_command():
     """Told the table, told nothing, and after a pilot; ``told`` asks for one of them."""
     frame = pd.DataFrame({"person": range(40), "key": ["a", "b"] * 20, "value": [1.0, 2, 3, 5] * 10})
     schema = kv.Schema.from_frame(frame)
-    few = {"mechanisms": "auto", "epsilon": 4, "people": 500, "repetitions": 2, "everyone": "frame"}
+    few = {"mechanisms": "auto", "epsilon": 4, "people": 500, "repeat": 2, "everyone": "frame"}
     told = {
         None: {"auto", "auto:one_round", "auto:pilot"},
         "nothing": {"auto"},

@@ -566,9 +566,9 @@ def test_compare_of_conditionals_hears_the_prior(folder):
     rows = [f"{user},{key},1" for user in range(50) for key in "abcdef"]
     (folder / "all.csv").write_text("\n".join(["user,key,value", *rows]))
     chosen = []
-    for prior in ("table", "default"):
+    for prior in ("table", "nothing"):
         keyveil(*COMPARE, "all.csv", "--range", "0,10", "--top", 6, "--people", "1e4", "--mechanism",
-                "auto", "--epsilon", "4,6", "--repeat", 1, "--coins", "x", "--prior", prior,
+                "auto", "--epsilon", "4,6", "--repeat", 1, "--coins", "x", "--told", prior,
                 "--estimator", "pooled", "--json", f"{prior}.json", cwd=folder)  # fmt: skip
         chosen.append([row["chosen"] for row in json.loads((folder / f"{prior}.json").read_text())])
     assert chosen[0] != chosen[1]

@@ -50,7 +50,7 @@ def at(folder, monkeypatch, command):
     return command
 
 
-COMPARE = ("compare", "--population", "pckv-uu", "--prior", "pilot")
+COMPARE = ("compare", "--population", "pckv-uu", "--told", "pilot")
 AUTO = ("plan", "--mechanism", "auto", "--people", 38_000, "--pilot", "pilot.json", "told.kv")
 
 
@@ -123,11 +123,11 @@ def test_how_many_to_ask_is_said_with_the_pilots_plan(at):
         ((*AUTO[:-2], "other.json", "told.kv"), 1, "another plan"),
         ((*AUTO[:-2], "pilot.json", "nothing.kv"), 1, "cannot read the tally"),
         (
-            ("compare", "--population", "gaussian", "--conditional", 2, "--prior", "pilot"),
+            ("compare", "--population", "gaussian", "--conditional", 2, "--told", "pilot"),
             1,
             "single keys",
         ),
-        (("compare", "--population", "gaussian", "--people", 1, "--prior", "pilot"), 1, "at least 2"),
+        (("compare", "--population", "gaussian", "--people", 1, "--told", "pilot"), 1, "at least 2"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(at, arguments, code, said):

@@ -387,7 +387,7 @@ def test_names_in_compare_are_on_the_users_scale(at):
         lines = [f"{user},{key},{values[(user + ord(key)) % 4]}" for user in range(60) for key in "abc"]
         (at.folder / "t.csv").write_text("\n".join(["person,key,value", *lines]))
         compare = ("compare", "--data", "t.csv", f"--range={ends}", "--people", "1e4", "--epsilon", 3,
-                   "--repeat", 2, "--coins", "x", "--processes", 1, "--prior", "table",
+                   "--repeat", 2, "--coins", "x", "--processes", 1, "--told", "table",
                    "--mechanism")  # fmt: skip
         said = at(*compare, f"{named[ends]},auto", "--json", "r.json", "--force")
         rows[ends] = json.loads((at.folder / "r.json").read_text())
@@ -484,14 +484,14 @@ TABLE = ("compare", "--data", "people.csv", "--person", "user", "--range", "1,5"
 
 
 def test_compare_says_where_the_planner_would_refuse(at):
-    asked = (*TABLE[:-1], 100, "--mechanism", "kvue,auto", "--repeat", 2, "--prior", "table")
+    asked = (*TABLE[:-1], 100, "--mechanism", "kvue,auto", "--repeat", 2, "--told", "table")
     said = at(*asked, "--epsilon", "0.05,8", "--json", "rows.json")
     assert "At epsilon 0.05 the planner would refuse" in said
     rows = json.loads((at.folder / "rows.json").read_text())
     refused = {(row["mechanism"], row["epsilon"]) for row in rows if row["refused"]}
     assert ("auto", 0.05) in refused
     assert ("auto", 8) not in refused
-    table = (*TABLE, "--mechanism", "auto", "--epsilon", 3, "--repeat", 2, "--prior", "table")
+    table = (*TABLE, "--mechanism", "auto", "--epsilon", 3, "--repeat", 2, "--told", "table")
     assert "would refuse" not in at(*table)
 
 
@@ -529,7 +529,7 @@ def test_compare_measures_single_keys(at):
 
 def test_compare_everything_on_a_stated_population(at):
     at("compare", "--population", "gaussian", "--top", 5, "--people", 2000, "--mechanism", "all",
-       "--repeat", 2, "--prior", "default", "--json", "rows.json")  # fmt: skip
+       "--repeat", 2, "--told", "nothing", "--json", "rows.json")  # fmt: skip
     seen = {row["mechanism"] for row in json.loads((at.folder / "rows.json").read_text())}
     assert {"privkv", "privkvm", "f2m", "kvue", "kvoh", "pckv_ue", "pckv_grr", "coco", "auto"} <= seen
 
@@ -668,7 +668,7 @@ def test_compare_survives_any_table(at, name, epsilons):
     """Every mechanism, at a small or a large epsilon: valid JSON, and the planner at each."""
     ends = nasty(at.folder, name)
     low, high = map(float, ends.split(","))
-    ways = () if name == "one person" else ("--prior", "table")  # all ways to tell the planner once
+    ways = () if name == "one person" else ("--told", "table")  # all ways to tell the planner once
     at("compare", "--data", "nasty.csv", "--person", "user", "--range", ends, "--people", 300,
        "--mechanism", "all", "--epsilon", ",".join(map(str, epsilons)), "--repeat", 2,
        "--json", "out.json", "--coins", "x", "--processes", 1, *ways)  # fmt: skip

@@ -22,7 +22,7 @@ from ..simulate.comparison_table import SHORT, cells, footnotes, headings, row_n
 from ..simulate.contest import Contest
 from ..simulate.contest_row import on_scale
 from ..simulate.parallel import ContestResult, measure
-from ..simulate.planner_ways import OLDER_NAMES, WAYS, prior_if_held
+from ..simulate.planner_ways import WAYS, prior_if_held
 from .arguments import (
     NO_RANGE,
     RANGE,
@@ -52,13 +52,6 @@ MANY_OUTSIDE = 0.2
 """Share of clipped values from which a note asks whether the range is right."""
 
 
-class Way(click.Choice[str]):
-    """A way to tell the planner; older names of ways are understood, too."""
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return str(super().convert(OLDER_NAMES.get(value, value), param, ctx))
-
-
 @click.command()
 @click.option("--data", type=click.Path(), help="A table of people, keys and values.")
 @click.option(
@@ -82,7 +75,7 @@ class Way(click.Choice[str]):
     "channel.  [default: kvue,pckv_ue,auto; conditional: ioh,auto]",
 )
 @click.option("--epsilon", default="1", help="Epsilons separated by commas.")
-@click.option("--repeat", "--repetitions", "repeat", default=20, help="Repetitions.")
+@click.option("--repeat", default=20, help="Repetitions.")
 @click.option(
     "--conditional",
     "keys_together",
@@ -104,9 +97,7 @@ class Way(click.Choice[str]):
 )
 @click.option(
     "--told",
-    "--prior",
-    "told",
-    type=Way(WAYS),
+    type=click.Choice(list(WAYS)),
     help="What the planner is told. table: the table itself. nothing: nothing, and it first asks a few "
     "people how many keys they hold where that pays. one_round: nothing, and it never does. pilot: "
     "nothing, and it always does. Without it auto has rows for table, one_round and pilot; each can be "

@@ -107,7 +107,6 @@ def compare(
     coins: Coins | None = None,
     processes: int | None = None,
     progress: bool = True,
-    repetitions: int | None = None,
 ) -> MechanismComparison:
     """The errors of mechanisms on simulated people like those of a frame, side by side.
 
@@ -115,8 +114,7 @@ def compare(
     ``schema`` was made from with ``Schema.from_frame``. ``everyone`` is the number or the list of all
     people, if some hold nothing and have no row. ``mechanisms`` are names like "kvue" or
     "graded:levels=5"; "auto" is the planner's choice, "all" every mechanism. ``people`` is how many are
-    simulated, ``repeat`` times (``repetitions`` is the older name). ``conditional=2`` asks for every key
-    given another one.
+    simulated, ``repeat`` times. ``conditional=2`` asks for every key given another one.
     ``told`` is what the planner knows: the "table", "nothing", or nothing with "one_round" or a "pilot";
     without it "auto" has a row for each of "table", "one_round" and "pilot". With ``held`` it is told
     only that people hold so many keys on average.
@@ -132,7 +130,7 @@ def compare(
     contest = Contest(
         population,
         _whole(people, "people"),
-        _whole(repeat if repetitions is None else repetitions, "repeat"),
+        _whole(repeat, "repeat"),
         coins or Coins.secure(),
         calibrate or ("tight" if conditional is None else "paper"),
         None if estimators is None else _names(estimators, "estimator"),

@@ -17,8 +17,6 @@ WAYS: dict[str, dict[str, bool]] = {
 }
 """What the planner is told in a competitor like ``auto:nothing``: the table, nothing, nothing and it has
 no first round, nothing and it always has one."""
-OLDER_NAMES = {"default": "nothing", "one-round": "one_round"}
-"""Names of ways that the command had before it took Python's."""
 OTHER_WAYS = ("one_round", "pilot")
 """The ways that stand for ``auto`` next to that of the table: told nothing, and after a first round."""
 OTHER_WAYS_TOGETHER = ("nothing",)
@@ -40,13 +38,12 @@ def is_auto(name: str) -> bool:
 
 
 def way_named(told: str) -> str:
-    """The way to tell the planner of this name, also of an older one, or an error with the nearest."""
-    way = OLDER_NAMES.get(told, told)
-    if way not in WAYS:
+    """The way to tell the planner of this name, or an error with the nearest."""
+    if told not in WAYS:
         near = nearest(str(told), WAYS)
         hint = "" if near is None else f"did you mean {near}? "
         raise PlanError(f"the planner is not told {told!r}; {hint}known: {', '.join(WAYS)}")
-    return way
+    return told
 
 
 def prior_if_held(schema: Schema, held: float | None, told: str | None) -> Prior | None:
