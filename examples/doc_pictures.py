@@ -127,7 +127,7 @@ def gain() -> Figure:
     common: dict[str, Any] = {
         "epsilon": EPSILONS,
         "people": PEOPLE,
-        "repetitions": REPETITIONS,
+        "repeat": REPETITIONS,
         "progress": False,
         "calibrate": "tight",
         "coins": Coins.stated("gain"),
