@@ -78,7 +78,7 @@ def load_of(
         for server in servers:
             server.load("raw", BATCH, 1)
         before = [sum(server.processor() for server in servers), database_time(folder)]
-        loads = [(server, server.begin("raw", BATCH, seconds, 32)) for server in servers]
+        loads = [(server, server.begin("raw", BATCH, seconds)) for server in servers]
         rate = sum(BATCH * server.result(load)[0] for server, load in loads)
         after = [sum(server.processor() for server in servers), database_time(folder)]
         own, database = (1e6 * (b - a) / (rate * seconds) for a, b in zip(before, after, strict=True))

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil.service.collector.store import seen_ids as module
+from keyveil.service.collector.store.packed_ids import PackedIds
 from keyveil.service.collector.store.seen_ids import FolderScratch, IdSet, Spoiled, split
 
 small = st.integers(0, 40).map(lambda n: n.to_bytes(16, "big"))
@@ -267,3 +268,8 @@ def test_a_merge_that_meets_a_turned_bit_is_told_to_whoever_asks_next(small_ones
             found.add([os.urandom(16)])
             found.known([])
     found.close()
+
+
+def test_an_id_of_another_length_is_refused_before_a_cipher_keeps_a_part_of_it():
+    with pytest.raises(ValueError, match="16 bytes"):
+        PackedIds.of([bytes(16), bytes(15)])

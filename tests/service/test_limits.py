@@ -469,7 +469,7 @@ def test_a_busy_writer_waits_for_more_and_a_lone_request_never_waits(file_desk, 
     parts = file_desk.service
     writer = Writer(file_desk.store, file_desk.clock, parts.settings, parts.metrics, parts.log)
     groups, waits = [], []
-    monkeypatch.setattr(writer, "_commit", lambda group, _: groups.append(len(group)))
+    monkeypatch.setattr(writer, "_commit", lambda _, group: groups.append(len(group)))
     monkeypatch.setattr(time, "sleep", lambda seconds: waits.append((len(groups), seconds)))
     for number in (1, 1, BUSY_REQUESTS, 1, 1):
         for _ in range(number):

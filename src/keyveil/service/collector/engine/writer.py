@@ -3,6 +3,8 @@
 While a commit is on its way to the disk, requests pile up; the next commit takes them all. So the group
 grows with the load. Under load it also waits for a moment before it begins, so that fewer and larger
 transactions leave more of the processor to requests; a request that comes alone never waits.
+
+A store with several lanes has one transaction in each. All other work waits until no lane writes.
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ from ..process.settings import Settings
 from ..store import Parcel, Store, StoreBroken, StoreUnready
 from ..store.store_interface import StoreFault
 from .outage import Outages
+from .writer_lanes import WriterLanes
 
 GATHER_SECONDS = 0.002
 """Time that a busy writer leaves to requests before it begins a transaction."""
+GATHER_AMONG_LANES = 0.0005
+"""The same with several lanes: requests also gather while the other lanes write."""
 BUSY_REQUESTS = 8
 """Number of requests in the last transaction from which the writer is busy."""
 
@@ -76,6 +81,9 @@ class Writer:
         self._threaded = threaded
         self._queue: queue.SimpleQueue[Waiting | _Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._lanes = WriterLanes([store], self._write, clock)
+        self._noting = threading.Lock()
+        """Held by the lane that notes how its transaction ended."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
         self._refused: dict[tuple[int, str], int] = {}
@@ -94,6 +102,8 @@ class Writer:
         """Start; call it in the running event loop."""
         self._loop = asyncio.get_running_loop()
         if self._threaded:
+            self._lanes = WriterLanes([self.store, *self.store.lanes()], self._write, self._clock)
+            self._lanes.start()
             self._thread = threading.Thread(target=self._work, name="keyveil-writer", daemon=True)
             self._thread.start()
 
@@ -143,8 +153,8 @@ class Writer:
     @property
     def stalled(self) -> float:
         """Seconds for which the store has not answered; 0 if nothing is asked of it."""
-        since = self._busy_since
-        return 0.0 if since is None else max(0.0, self._clock.elapsed() - since)
+        busy = [since for since in (self._busy_since, self._lanes.busy_since) if since is not None]
+        return max(0.0, self._clock.elapsed() - min(busy)) if busy else 0.0
 
     @property
     def idle(self) -> float:
@@ -181,6 +191,7 @@ class Writer:
                 going = self._step()
             except Exception as error:  # unforeseen: refuse everything from now on, but keep answering
                 self._break(error)
+        self._lanes.stop()
         self._flush_refusals()
 
     def _step(self) -> bool:
@@ -195,7 +206,7 @@ class Writer:
             return True
         self._busy_since = self._clock.elapsed()
         if self._last_requests >= BUSY_REQUESTS:
-            time.sleep(GATHER_SECONDS)
+            time.sleep(GATHER_SECONDS if self._lanes.alone else GATHER_AMONG_LANES)
         going = self._take(first)
         if self._clock.elapsed() - self._last_tick >= self.settings.tick_seconds:
             self._busy_since = self._clock.elapsed()
@@ -227,22 +238,32 @@ class Writer:
                 break
         if group:
             self._last_requests = len(group)
-            self._commit(group, size)
+            self._lanes.write(group)
         if isinstance(item, _Call):
-            self._run(item)
+            with self._lanes.idle():
+                self._run(item)
         if self.store.broken and not self.broken:  # it failed after the work was durable
             self._break(StoreBroken())
         return item is not None
 
-    def _commit(self, group: list[Waiting], size: int) -> None:
+    def _write(self, store: Store, group: list[Waiting]) -> None:
+        """Make a group durable through one lane's store, and tell its requests."""
+        try:
+            self._commit(store, group)
+        except Exception as error:  # unforeseen: refuse everything from now on, but keep answering
+            self._break(error)
+
+    def _commit(self, store: Store, group: list[Waiting]) -> None:
         begun = self._clock.elapsed()
-        reason = self._append(group)
+        reason = self._append(store, group)
         if reason == "internal" and len(group) > 1:  # one causes the error: commit them one by one
             for request in group:
-                self._commit([request], len(request.parcel.ids))
+                self._commit(store, [request])
             return
         if reason is None:
-            self.metrics.committed(len(group), size, self._clock.elapsed() - begun)
+            size = sum(len(request.parcel.ids) for request in group)
+            with self._noting:
+                self.metrics.committed(len(group), size, self._clock.elapsed() - begun)
         problem = None if reason is None else Problem(reason)
         assert self._loop is not None
         if self._threaded:
@@ -250,15 +271,17 @@ class Writer:
         else:
             _settle(group, problem)
 
-    def _append(self, group: list[Waiting]) -> str | None:
+    def _append(self, store: Store, group: list[Waiting]) -> str | None:
         """Make a group durable; the reason if it failed."""
         if self.broken:
             return "unhealthy"
         try:
-            trusted = self._trusted()
-            self.store.append([request.parcel for request in group], self._clock.now(), trusted)
+            with self._noting:
+                trusted = self._trusted()
+            store.append([request.parcel for request in group], self._clock.now(), trusted)
         except StoreUnready as error:
-            self.outages.failed(error)
+            with self._noting:
+                self.outages.failed(error)
             return "storage"
         except StoreBroken as error:
             self._break(error)
@@ -266,14 +289,15 @@ class Writer:
         except Exception as error:  # before the commit, so nothing was written
             self.log.error("group_failed", error)
             return "internal"
-        self._wrote()
+        with self._noting:
+            self._wrote(store)
         return None
 
-    def _wrote(self, probe: bool = False) -> None:
-        """Note that the store was written."""
+    def _wrote(self, store: Store, probe: bool = False) -> None:
+        """Note that a lane's store was written."""
         self.last_write = self._clock.elapsed()
-        self.metrics.lock_waits.add(self.store.lock_wait)
-        self.metrics.reconnects = self.store.reconnects
+        self.metrics.lock_waits.add(store.lock_wait)
+        self.metrics.reconnects = sum(lane.reconnects for lane in self._lanes.stores)
         self.outages.worked(probe)
 
     def _trusted(self) -> bool:
@@ -318,17 +342,22 @@ class Writer:
         self._last_tick = self._clock.elapsed()
         if self.broken:
             return
-        self._flush_refusals()
-        try:
-            self.store.refresh()
-            if self.unready or self._clock.elapsed() - self._last_probe >= self.settings.probe_seconds:
-                self.store.probe()  # under load, too: it renews the lease of this process's shard
-                self._last_probe = self._clock.elapsed()
-                self._wrote(probe=True)
-        except StoreUnready as error:
-            self.outages.failed(error)
-        except Exception as error:
-            self._break(error)
+        with self._lanes.idle() as stores:
+            self._flush_refusals()
+            try:
+                self.store.refresh()
+                if (
+                    self.unready
+                    or self._clock.elapsed() - self._last_probe >= self.settings.probe_seconds
+                ):
+                    for store in stores:
+                        store.probe()  # under load, too: it renews the lease of the lane's shard
+                    self._last_probe = self._clock.elapsed()
+                    self._wrote(self.store, probe=True)
+            except StoreUnready as error:
+                self.outages.failed(error)
+            except Exception as error:
+                self._break(error)
         self._trusted()
         if self.store.broken and not self.broken:  # it failed after the refusals were durable
             self._break(StoreBroken())

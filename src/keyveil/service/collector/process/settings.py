@@ -47,6 +47,8 @@ class Settings:
     """Time after which a connection that never sent anything is closed."""
     group_reports: int = 10_000
     """Maximum number of reports in one transaction."""
+    lanes: int = 2
+    """Number of transactions of reports that a collector has at the same time in PostgreSQL."""
     streams: int = 64
     """Maximum number of simultaneous live streams."""
     analyses: int = 32

@@ -20,6 +20,8 @@ class PackedIds(Sequence[bytes]):
     __slots__ = ("packed",)
 
     def __init__(self, packed: bytes) -> None:
+        if len(packed) % SIZE:  # a cipher would keep the rest, and shift all ids after it
+            raise ValueError(f"an id has {SIZE} bytes")
         self.packed = packed
 
     @classmethod

@@ -21,13 +21,13 @@ from ....foundation.arrays import Integers
 from ..process.clock import FleetClock
 from .cap_shares import Alone, asked_shares, room_in_share
 from .collection import Collection, Round
-from .control import add_chunk
 from .log_statement import LOG, LOG_AND_CLAIM, IdArray
 from .migrations import MIGRATIONS, POSTGRES, POSTGRES_ONLY
 from .postgres_connection import PostgresSession, fault_of, said_by
 from .postgres_ids import PostgresIds, RepeatedId
 from .report_log import REPLACED, CountsRow, Group, SegmentRow, added_to
-from .shard_lease import CHANGING, LEASE, LOCKS, MIGRATING, NOW, SHARDS, ShardLease
+from .shard_lease import CHANGING, LEASE, LOCKS, MIGRATING, NOW, PROCESS, SHARDS, ShardLease
+from .store_base import Store
 from .store_interface import (
     Parcel,
     Session,
@@ -62,9 +62,7 @@ class PostgresStore(PostgresIds):
         """Collections whose next transaction must exclude the reports of other processes."""
         self._single: set[int] = set()
         """Collections that the current transaction has locked for itself."""
-        self._heads: dict[tuple[int, int], int] = {}
-        self._seen: dict[tuple[int, int, int, int], Integers] = {}
-        """Counts of other processes that the live counts include."""
+        self._lanes: list[PostgresStore] = []
 
     @property
     def place(self) -> str:
@@ -86,7 +84,7 @@ class PostgresStore(PostgresIds):
             if serving:
                 with self._transaction(self._own):
                     self.shard = self._lease.take(self._own)
-            self._forget()
+            self._forget_counts()
             with self._transaction(self._own, "isolation level repeatable read read only"):
                 self._generation = self._read_generation(self._own)
                 self.reload(self._own)
@@ -103,12 +101,24 @@ class PostgresStore(PostgresIds):
         except StoreError as error:
             raise StoreUnready(str(error), "connect") from None
 
-    def _forget(self) -> None:
-        self._forget_live()
-        self._heads.clear()
-        self._seen.clear()
+    def lanes(self) -> list[Store]:
+        """The other lanes, each with a connection and a shard of its own, as many as can be had."""
+        with suppress(StoreError, StoreUnready):
+            for number in range(1 + len(self._lanes), int(self.settings.lanes)):
+                self._lanes.append(self._lane(number))
+        return list(self._lanes)
+
+    def _lane(self, number: int) -> PostgresStore:
+        lane = PostgresStore(self._address)
+        lane.settings, lane.clock = self.settings, self.clock
+        lane.segments_folder, lane._books = self.segments_folder, self._books
+        lane._lease = self._lease.of_lane(number)
+        lane.open()
+        return lane
 
     def close(self) -> None:
+        while self._lanes:
+            self._lanes.pop().close()
         if self._own is not None and self._serving and not self._own.closed:
             with suppress(psycopg.Error, StoreUnready), self._transaction(self._own):
                 self._lease.leave(self._own)
@@ -256,12 +266,13 @@ class PostgresStore(PostgresIds):
 
     def probe(self) -> None:
         with self._writing() as session:
+            self._catch_up(session)
             if self._serving:
                 self._lease.renew(self._session())
             self._note_caps(session)
 
     def collectors(self, session: Session) -> int:
-        sql = f"select count(*) from shards where seen > {NOW} - {LEASE}"
+        sql = f"select count(distinct {PROCESS}) from shards where seen > {NOW} - {LEASE}"
         return int(session.rows(sql)[0][0])
 
     def size(self, session: Session) -> int:
@@ -326,37 +337,6 @@ class PostgresStore(PostgresIds):
         with self._transaction(self._session(), mode) as session:
             self._catch_up(session)
             self._follow(session)
-
-    def _follow(self, session: Session) -> None:
-        """Add the counts of other shards since the last call."""
-        sql = "select round, shard, version from heads where round = any(?)"
-        for round_id, shard, version in session.rows(sql, (list(self._live),)):
-            before = self._heads.get((round_id, shard), 0)
-            live = self._live.get(round_id)
-            if shard == self.shard or live is None or version == before:
-                continue
-            sql = (
-                "select epoch, chunk, counts, version from counts "
-                "where round = ? and shard = ? and version > ?"
-            )
-            for epoch, chunk, counts, at in session.rows(sql, (round_id, shard, before)):
-                new = chunk_counts(counts)
-                old = self._seen.get((round_id, epoch, shard, chunk))
-                with self._lock:
-                    add_chunk(live.counts, chunk, new if old is None else new - old)
-                    live.version = next(self._versions)
-                self._seen[round_id, epoch, shard, chunk] = new
-                before = max(before, at)
-            self._heads[round_id, shard] = before
-
-    def _load(self, session: Session, round_: Round) -> None:
-        self._seen = {at: counts for at, counts in self._seen.items() if at[0] != round_.id}
-        self._heads = {at: version for at, version in self._heads.items() if at[0] != round_.id}
-        super()._load(session, round_)
-
-    def _saw(self, round_id: int, epoch: int, shard: int, chunk: int, counts: bytes) -> None:
-        if shard != self.shard:
-            self._seen[round_id, epoch, shard, chunk] = chunk_counts(counts)
 
     def load(self, round_: Round) -> None:
         if round_.id not in self._live:

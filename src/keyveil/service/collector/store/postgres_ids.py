@@ -8,8 +8,8 @@ from psycopg import errors
 
 from .collection import Round
 from .log_statement import CLAIM, IdArray
+from .postgres_counts import PostgresCounts
 from .report_log import Group
-from .store_base import Store
 from .store_interface import (
     Session,
     StoreError,
@@ -26,7 +26,7 @@ class RepeatedId(StoreError):
         super().__init__("an id occurs twice")
 
 
-class PostgresIds(Store):
+class PostgresIds(PostgresCounts):
     """The part of the PostgreSQL store that keeps ids."""
 
     _careful = 0

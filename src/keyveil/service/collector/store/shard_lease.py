@@ -15,20 +15,28 @@ LOCKS = 0x6B65
 """Class of our advisory locks that belong to no collection."""
 MIGRATING, CHANGING, SHARDS = 1, 2, 1000
 """Their numbers; shard n has SHARDS + n."""
-MOST_SHARDS = 64
+MOST_SHARDS = 128
 LEASE = 20.0
 """Seconds after which a lease that was not renewed is free."""
 NOW = "extract(epoch from clock_timestamp())::float8"
 """The database's time of day."""
+OWNER = 32
+"""Length of a process's name in ``owner``; the number of a lane may follow."""
+PROCESS = f"left(owner, {OWNER})"
+"""SQL for the process that has a shard."""
 
 
 class ShardLease:
-    """The shard of one process."""
+    """The shard of one process, or of one of its lanes."""
 
-    def __init__(self) -> None:
-        self._owner = fresh_bytes(16).hex()
+    def __init__(self, owner: str | None = None) -> None:
+        self._owner = owner or fresh_bytes(OWNER // 2).hex()
         self.shard: int | None = None
         """None until a shard is taken."""
+
+    def of_lane(self, number: int) -> ShardLease:
+        """The lease of another lane of the same process."""
+        return ShardLease(f"{self._owner[:OWNER]}+{number}")
 
     @property
     def still_mine(self) -> str:
@@ -56,7 +64,7 @@ class ShardLease:
             if session.rows(sql, (shard, self._owner)):
                 self.shard = shard
                 return shard
-        raise StoreError(f"at most {MOST_SHARDS} collectors serve one database")
+        raise StoreError(f"at most {MOST_SHARDS} collectors or lanes of them serve one database")
 
     def renew(self, session: PostgresSession) -> None:
         """Renew the lease: a write like any other."""

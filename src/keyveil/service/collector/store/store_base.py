@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +31,13 @@ class Sealed:
 
 class Store(LogStore):
     """Everything that a store does, in SQL that both databases understand."""
+
+    def lanes(self) -> Sequence[Store]:
+        """More stores on the same database, which count reports at the same time as this one.
+
+        They are opened by the first call, and closed with this store.
+        """
+        return ()
 
     # -- sealing -----------------------------------------------------------------------------------
 
