@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..foundation.errors import TableError
+from ..foundation.errors import TableError, installation
 from ..foundation.files import whole_file
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MARKS = "os^Dv<>Pd*X"
 def check_picture(path: str | Path | None) -> None:
     """Refuse a picture that cannot be drawn or written, without loading matplotlib."""
     if find_spec("matplotlib") is None:
-        raise TableError("a picture needs matplotlib: pip install 'keyveil[plot]'")
+        raise TableError(f"a picture needs matplotlib: {installation('plot')}")
     if path is not None and Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
         raise TableError(f"{path}: a picture's name ends in .png, .svg or .pdf")
 
