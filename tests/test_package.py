@@ -267,7 +267,7 @@ def test_without_scipy_batches_are_written_and_an_audit_says_what_to_install():
         "        print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    hint = "needs SciPy: pip install 'keyveil[testing]'"
+    hint = "needs SciPy: pip install 'keyveil[testing]', or '.[testing]' in a clone"
     assert done.stdout.splitlines() == [f"audit_messages {hint}", f"audit_device {hint}"]
 
 

@@ -248,6 +248,17 @@ def test_pictures_draw_on_the_axes_and_leave_the_backend(exact):
     assert any(text.startswith("held 1.00\n[1.00, 1.00]\n30 % of people") for text in said)
 
 
+def test_pictures_of_a_tally_say_what_they_rest_on(tally, exact):
+    """How many reports, at which epsilon, and the level of intervals where there are any."""
+    origin = "10,000 reports at epsilon 4, pairs"
+    cube = tally.cube(["Hamburger", "Fries"])
+    intervals = [tally.rules(), tally.rules()[:1], tally.tree("Fries"), cube, cube.slice(Fries="held")]
+    for learned in [*intervals, tally.bayes("Fries"), tally.chow_liu()]:
+        *_, last = learned.plot(Figure().add_subplot()).get_title("left").split("\n")
+        assert last == (f"{origin}, 95% intervals" if learned in intervals else origin)
+    assert rules(exact).plot(Figure().add_subplot()).get_title("left") == "Rules above noise"
+
+
 @pytest.mark.parametrize(
     ("options", "learner", "others"),
     [

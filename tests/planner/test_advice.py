@@ -7,13 +7,14 @@ from functools import cache
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from keyveil import KeyveilError, Plan, Schema
 from keyveil.people.beliefs import Belief, Beliefs
 from keyveil.people.prior import Prior
 from keyveil.planner.curves import curves
 from keyveil.planner.planner import Advice, advise
-from keyveil.plot import plot_curves
+from keyveil.plot import plain_number, plot_curves
 
 SCHEMA = Schema.of(6, 1, 5)
 PAIR = np.array([0.5, 0.5])
@@ -156,7 +157,32 @@ def test_the_picture_says_what_it_shows(ask, labels, tmp_path, few):
     assert dict(zip(line.get_xdata(), line.get_ydata(), strict=True))[2.0] == pytest.approx(height)
 
 
+def test_numbers_on_axes_are_written_as_people_write_them():
+    values = (2e-5, 0.00012, 0.05, 2, 100_000, 1e-9)
+    assert [plain_number(value) for value in values] == [
+        "0.00002",
+        "0.00012",
+        "0.05",
+        "2",
+        "100 k",
+        "1e-09",
+    ]
+
+
+def test_pictures_of_options_say_for_what_they_are_predicted(few):
+    found = advise(SCHEMA, 2, 1e6, prior=Prior.of(SCHEMA), brief=True)
+    setting = f"{len(SCHEMA.keys)} keys, 1,000,000 people, epsilon 2"
+    said = found.plot(Figure().add_subplot()).get_title("left")
+    assert said.startswith("Predicted error of the best plans, the first is taken")
+    assert said.endswith(f"\n{setting}")
+    said = found.plot(Figure().add_subplot(), against="epsilon").get_title("left")
+    assert said.split("\n")[1] == setting.removesuffix(", epsilon 2")
+    said = found.plot(Figure().add_subplot(), against="people").get_title("left")
+    assert said.split("\n")[1] == setting.replace(" 1,000,000 people,", "")
+
+
 def test_a_refusals_picture_does_not_call_anything_chosen():
     found = advise(SCHEMA, "0.1", 100)
     assert not found.answers
+    assert "is taken" not in found.plot(Figure().add_subplot()).get_title("left")
     assert curves(SCHEMA, found, 1, ["1"]).first == "least error"

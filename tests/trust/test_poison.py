@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from functools import cache
 from math import inf, isnan
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -528,12 +530,16 @@ def test_the_command_compares_and_draws(files, capsys, tmp_path, monkeypatch):
         "keyveil.trust.poison.attack_summary.REGISTRY",
         {n: REGISTRY[n] for n in ("kvue", "harmony", "sized")},
     )
-    picture = tmp_path / "gains.png"
+    picture = tmp_path / "gains.svg"
+    monkeypatch.setitem(matplotlib.rcParams, "svg.fonttype", "none")
     assert run(["poison", files[2], "--compare", "--plot", str(picture)]) == 0
     out = capsys.readouterr().out
     assert "kvue" in out
     assert "sized: what fakes could do to sized is not offered" in out
-    assert picture.stat().st_size > 5000
+    drawn = re.findall(r"<text[^>]*>([^<]+)</text>", picture.read_text())
+    keys = len(Plan.load(files[2]).schema.keys)
+    assert f"What 1 % of all clients add to one of {keys} keys if they are fake, epsilon 1" in drawn
+    assert {"0.01", "0.1"} <= set(drawn), "numbers as people write them"
     assert run(["poison", files[2], "--compare", "--json"]) == 0
     assert [row["mechanism"] for row in json.loads(capsys.readouterr().out)] == [
         "kvue",

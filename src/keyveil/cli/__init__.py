@@ -24,7 +24,9 @@ def main() -> None:
     except ImportError as error:
         if (error.name or "").split(".")[0] not in {"click", "rich"}:
             raise
-        print("keyveil: the command needs: pip install 'keyveil[cli]'", file=sys.stderr)
+        from ..foundation.errors import installation
+
+        print(f"keyveil: the command needs: {installation('cli')}", file=sys.stderr)
         sys.exit(1)
     finally:
         gc.freeze()  # the process ends: nobody needs to look for garbage any more

@@ -12,6 +12,7 @@ from ..estimate.answer import Estimate
 from ..estimate.together.conditional import ESTIMATORS, Conditionals
 from ..estimate.together.query import KINDS, Query
 from ..estimate.together.query_answer import GUESS_NOTE, QueryAnswer
+from ..foundation.errors import installation
 from ..plan.plan import Plan
 from ..plan.tally import Tally
 from .arguments import Given, level_option, plan_argument, tally_argument
@@ -29,7 +30,7 @@ NO_SIGN = (
 )
 FROM_VIEW = "from view: some reports speak of these keys together, so the answer is estimated"
 FROM_KEY = "from view: some reports speak of this key, so the answer is estimated"
-NEEDS_SCIPY = "the interval of a range needs SciPy: pip install 'keyveil[bounds]'"
+NEEDS_SCIPY = f"the interval of a range needs SciPy: {installation('bounds')}"
 SHOWN = 12
 """Number of keys whose conditionals are printed as a table."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ..foundation.errors import KeyveilError
+from ..foundation.errors import KeyveilError, installation
 
 if TYPE_CHECKING:
     from ..service.collector.store import Store
@@ -93,7 +93,7 @@ def need(what: str = "the collector") -> None:
     """Say which extra the collector or a relay needs if it is not installed."""
     names = ("apsw", "httpx", "msgspec", "psycopg", "starlette", "uvicorn")
     if any(find_spec(name) is None for name in names):
-        raise KeyveilError(f"{what} needs: pip install 'keyveil[collector]'")
+        raise KeyveilError(f"{what} needs: {installation('collector')}")
 
 
 @contextmanager

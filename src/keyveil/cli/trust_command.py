@@ -178,7 +178,7 @@ def _show_rows(rows: list[AttackRow], share: float, plan: Plan, given: Given) ->
     if given.plot:
         from ..plot import plot_gains
 
-        plot_gains(documents, given.plot, share, epsilon)
+        plot_gains(documents, given.plot, share, len(plan.schema.keys), epsilon)
     if given.machine:
         print_json(documents)
         return

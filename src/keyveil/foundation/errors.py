@@ -82,6 +82,11 @@ def choices(name: object, known: Iterable[str]) -> str:
     return ("" if near is None else f"did you mean {near}? ") + f"known: {', '.join(names)}"
 
 
+def installation(extra: str) -> str:
+    """The command that installs an extra, of a release or in a clone of the repository."""
+    return f"pip install 'keyveil[{extra}]', or '.[{extra}]' in a clone"
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that a misspelt one is nearest to, whatever its case; None if none is near."""
     from difflib import get_close_matches  # only a misspelt name needs it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from .errors import KeyveilError
+from .errors import KeyveilError, installation
 
 
 def scipy(part: str, asked: str) -> Any:
@@ -13,4 +13,4 @@ def scipy(part: str, asked: str) -> Any:
     try:
         return import_module(f"scipy.{part}")
     except ImportError:
-        raise KeyveilError(f"{asked} needs SciPy: pip install 'keyveil[testing]'") from None
+        raise KeyveilError(f"{asked} needs SciPy: {installation('testing')}") from None

@@ -271,7 +271,6 @@ class Advice(ShownResult):
     def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
         """The best plan of each mechanism with its predicted errors, best first; and why it is first."""
         rows = tuple(tuple(option_cells(option, self)) for option in self.runners_up(99))
-        who = f"{self.people:,} {'people' if self.people > 1 else 'person'}"
         over = (
             "the best plan's, from the best to the worst belief" if told_nothing(self) else "the first's"
         )
@@ -279,8 +278,11 @@ class Advice(ShownResult):
             f"error: predicted squared error over {over}",
             f"±: how far an answer is off before any shrinkage, means {Scale.of(self.plan.schema)}",
         )
-        title = f"{self.why} ({who}, epsilon {text(self.epsilon)})"
+        title = f"{self.why} ({self._who()}, epsilon {text(self.epsilon)})"
         return ResultTable(HEADINGS, rows, title, notes).first(most, "mechanisms")
+
+    def _who(self) -> str:
+        return f"{self.people:,} {'people' if self.people > 1 else 'person'}"
 
     def plot(self, ax: Axes | None = None, against: str | None = None) -> Axes:
         """The predicted errors of the best plans, a row each.
@@ -289,14 +291,19 @@ class Advice(ShownResult):
         """
         from ..plot.option_plots import draw_lines, plot_options
 
+        number = len(self.plan.schema.keys)
+        setting = [f"{number:,} key{'' if number == 1 else 's'}"]
+        setting += [self._who()] if against != "people" else []
+        setting += [f"epsilon {text(self.epsilon)}"] if against != "epsilon" else []
+        words = ", ".join(setting)
         if against is None:
-            return plot_options(self.columns(), str(Scale.of(self.plan.schema)), self.ask, ax)
+            return plot_options(self.columns(), words, str(Scale.of(self.plan.schema)), self.ask, ax)
         if against not in AXES:
             raise PlanError(f"errors are drawn against one of {', '.join(AXES)}, not {against!r}")
         from .curves import curves
 
         here = float(self.epsilon) if against == "epsilon" else self.people
-        return draw_lines(curves(self.plan.schema, self), against, here, ax)
+        return draw_lines(curves(self.plan.schema, self), words, against, here, ax)
 
 
 def _root(square: float) -> float:

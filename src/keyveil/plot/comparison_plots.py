@@ -76,7 +76,7 @@ def _parts(rows: Sequence[Mapping[str, Any]], error: str, of: str | None) -> lis
 
 
 def _words(part: str, error: str) -> str:
-    return f"mean {error} error of the {part.removeprefix(ERRORS[error] + '_').replace('_', ' ')}"
+    return f"Mean {error} error of the {part.removeprefix(ERRORS[error] + '_').replace('_', ' ')}"
 
 
 def _alone(panel: Axes, series: list[Series], part: str, epsilons: list[float]) -> None:
@@ -95,7 +95,7 @@ def _setting(row: Mapping[str, Any], epsilons: list[float]) -> list[str]:
     people = f"{row['n']:,} {'person' if row['n'] == 1 else 'people'}"
     repetitions = f"{row['repetitions']} repetition{'' if row['repetitions'] == 1 else 's'}"
     scale = Scale.parse(row.get("mean_scale"))
-    words = ["how far answers are from the truth, lower is better"]
+    words = ["How far answers are from the truth, lower is better"]
     words += [f"epsilon {epsilons[0]:g}"] if len(epsilons) == 1 else []
     words.append(f"{row['d']} keys, {people}, {repetitions}, means {scale}")
     if row["repetitions"] > 1:

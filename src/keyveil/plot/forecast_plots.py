@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..foundation.percentages import percent
 from ..people.scale import Scale
 from .style import (
     BLUE,
@@ -61,7 +62,7 @@ def plot_curves(curves: Any, path: str | Path | None, epsilon: float, people: in
         plain_ticks(panel.yaxis, (1, 2, 5))
     if len(parts) == 1:
         panels[0][0].legend(frameon=False, fontsize=8, loc="lower left")
-    heading = "predicted error" + (", before shrinkage" if curves.ask != "conditional" else "")
+    heading = "Predicted error" + (", before shrinkage" if curves.ask != "conditional" else "")
     return put_away_with(figure, path, heading, len(curves.by_epsilon) if len(parts) > 1 else 0, 0.985)
 
 
@@ -93,8 +94,10 @@ def plot_limit(
     put_away(figure, path)
 
 
-def plot_gains(rows: list[dict[str, Any]], path: str | Path, share: float, epsilon: float) -> None:
-    """The shift that fakes cause under each mechanism, of frequency and mean."""
+def plot_gains(
+    rows: list[dict[str, Any]], path: str | Path, share: float, keys: int, epsilon: float
+) -> None:
+    """The shift that fakes cause under each mechanism, of the frequency and mean of one of the keys."""
     parts = [p for p in ("frequency", "mean") if any(row[p] is not None for row in rows)]
     shown = [row for row in rows if not row["reason"]]
     height = 1.6 + 0.26 * len(shown)
@@ -102,17 +105,21 @@ def plot_gains(rows: list[dict[str, Any]], path: str | Path, share: float, epsil
     at = np.arange(len(shown))[::-1]
     for panel, part in zip(panels[0], parts, strict=True):
         for name, shift, colour, words in (
-            (part, 0.18, ORANGE, "view and seed chosen"),
-            (f"{part}_drawn", -0.18, BLUE, "drawn or assigned"),
+            (part, 0.18, ORANGE, "fakes choose view and seed"),
+            (f"{part}_drawn", -0.18, BLUE, "they do not"),
         ):
             lengths = [np.nan if row[name] is None else max(row[name], 1e-6) for row in shown]
             panel.barh(at + shift, lengths, 0.34, color=colour, label=words)
         panel.set_xscale("log")
         panel.set_xlim(left=max(share, 1e-5) / 2)
+        plain_ticks(panel.xaxis, (1, 2, 5))
         scale = f", {Scale.parse(rows[0].get('mean_scale'))}" if part == "mean" else ""
-        panel.set_xlabel(f"what is added to the {part}{scale}")
+        panel.set_xlabel(f"added to the {part}{scale}")
         lightly(panel, "x")
     panels[0][0].set_yticks(at, [row["mechanism"] for row in shown])
     panels[0][0].set_ylim(-0.7, len(shown) - 0.3)
-    heading = f"crafted reports of {share:.3g} of all clients, one key, epsilon {epsilon:g}"
+    among = f"one of {keys:,} keys" if keys > 1 else "the key"
+    heading = (
+        f"What {percent(share)} of all clients add to {among} if they are fake, epsilon {epsilon:g}"
+    )
     put_away_with(figure, path, heading, 2, 1 - 0.25 / height)

@@ -44,19 +44,19 @@ def picture_size(learned: Any) -> tuple[float, float]:
     """Width and height in inches that what was learned needs."""
     name = type(learned).__name__
     if name == "Rules":
-        return 8.0, 1.3 + 0.3 * max(min(len(learned), MOST_ROWS), 3)
+        return 8.0, 1.5 + 0.3 * max(min(len(learned), MOST_ROWS), 3)
     if name == "NaiveBayes":
-        return 9.0, 1.3 + 0.3 * max(min(learned.n_features_in_, MOST_ROWS), 3)
+        return 9.0, 1.5 + 0.3 * max(min(learned.n_features_in_, MOST_ROWS), 3)
     if name == "DecisionTree":
         leaves = len(list(learned.root_.leaves()))
         return max(5.0, 2.1 * leaves), 1.6 + 1.4 * _depth(learned.root_)
     if name == "Cube" and len(learned.keys) != 2:
-        return 8.0, 1.3 + 0.3 * max(min(len(list(learned.cells())), MOST_ROWS), 3)
+        return 8.0, 1.5 + 0.3 * max(min(len(list(learned.cells())), MOST_ROWS), 3)
     if name == "Cube":
         rows, columns = (len(parts) for parts in learned.parts().values())
-        return 2.0 + 1.4 * columns, 1.4 + 0.8 * rows
+        return 2.0 + 1.4 * columns, 1.6 + 0.8 * rows
     rows = len(learned.edges_) + 2
-    return 8.0, max(2.0, 0.9 + 0.36 * rows)
+    return 8.0, max(2.2, 1.3 + 0.36 * rows)
 
 
 def _axes(ax: Axes | None, learned: Any) -> Any:
@@ -68,8 +68,9 @@ def _axes(ax: Axes | None, learned: Any) -> Any:
     return pyplot.subplots(figsize=picture_size(learned), layout="constrained")[1]
 
 
-def _heading(ax: Any, words: str) -> None:
-    ax.set_title(as_words(words), loc="left", fontsize=11)
+def _heading(ax: Any, words: str, origin: str) -> None:
+    """Titles say what is shown and, on a line of its own, what it rests on."""
+    ax.set_title(as_words("\n".join(filter(None, (words, origin)))), loc="left", fontsize=11)
 
 
 def _intervals(ax: Any, estimates: list[Any], names: list[str]) -> None:
@@ -101,9 +102,9 @@ def draw_rules(rules: Learned, ax: Axes | None = None) -> Axes:
         names.append(f"{who} {arrow} {short(rule.consequent)}")
     _intervals(ax, [rule.lift for rule in shown], names)
     ax.axvline(1.0, color=ORANGE, lw=1.2)
-    ax.set_xlabel("lift: times as often together as by chance")
+    ax.set_xlabel("lift: times as often together as by chance; at the line there is no connection")
     more = f" (first {len(shown)} of {len(rules)})" if len(rules) > len(shown) else ""
-    _heading(ax, f"Rules above noise{more}")
+    _heading(ax, f"Rules above noise{more}", rules.origin)
     return ax
 
 
@@ -125,7 +126,7 @@ def draw_tree(tree: Learned, ax: Axes | None = None) -> Axes:
     ax.set_ylim(-depth - 0.55, 0.45)
     ax.set_axis_off()
     guess = "" if tree.how_ == "view" else " Below the first question a guess (maximum entropy)"
-    _heading(ax, f"Who has {tree.target}?{guess}")
+    _heading(ax, f"Who has {tree.target}?{guess}", tree.released_.interval_origin)
     return ax
 
 
@@ -202,13 +203,12 @@ def draw_bayes(bayes: Learned, ax: Axes | None = None) -> Axes:
     ax.set_yticks(rows, [short(keys_of[key]) for key in keys], fontsize=9)
     ax.set_ylim(-0.7, len(keys) - 0.3)
     lightly(ax, "x")
-    ax.set_xlabel(
-        f"the odds of {as_words(bayes._classes.target)} {bayes._classes.names[-1]} are multiplied by"
-    )
+    target, state = as_words(bayes._classes.target), bayes._classes.names[-1]
+    ax.set_xlabel(f"the odds that {target} is {state} are multiplied by")
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
     ax.legend(title="if the key is", frameon=False, fontsize=8, title_fontsize=8, **place)
     more = f" (first {len(keys)} of {len(others)} keys)" if len(others) > len(keys) else ""
-    _heading(ax, f"What each key says about {bayes.target}{more}")
+    _heading(ax, f"What each key says about {bayes.target}{more}", bayes.released_.origin)
     return ax
 
 
@@ -248,7 +248,8 @@ def draw_chow_liu(model: Learned, ax: Axes | None = None) -> Axes:
     ax.set_axis_off()
     against = any(edge.lift < 1 for edge in model.edges_)
     note = "; orange: less often together than by chance" if against else ""
-    _heading(ax, f"Which keys depend on each other, in nats; a larger point has more holders{note}")
+    how = f"mutual information in nats; a larger circle has more holders{note}"
+    _heading(ax, f"Which keys depend on each other\n{how}", model.released_.origin)
     return ax
 
 
@@ -277,7 +278,7 @@ def draw_cube(cube: Learned, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("share of all people")
     more = f" (first {len(shown)} of {len(cells)} cells)" if len(cells) > len(shown) else ""
     by = "" if single_key or not cube.keys else f"by {', '.join(map(short, cube.keys))}"
-    _heading(ax, "\n".join([_where(cube) + more, *wrap(by, 72)]))
+    _heading(ax, "\n".join([_where(cube) + more, *wrap(by, 72)]), cube.origin)
     return ax
 
 
@@ -303,7 +304,7 @@ def _heat_map(cube: Learned, cells: list[Any], ax: Any) -> Any:
     ax.tick_params(length=0)
     for side in ax.spines.values():
         side.set_visible(False)
-    _heading(ax, _where(cube))
+    _heading(ax, _where(cube), cube.origin)
     return ax
 
 

@@ -15,17 +15,20 @@ MOST_OPTIONS = 12
 
 
 def plot_options(
-    columns: Mapping[str, Sequence[Any]], scale: str, ask: str, ax: Axes | None = None
+    columns: Mapping[str, Sequence[Any]], setting: str, scale: str, ask: str, ax: Axes | None = None
 ) -> Axes:
-    """Predicted errors of the best plans, a row each, the chosen one on top and filled."""
+    """Predicted errors of the best plans, a row each, the chosen one on top and filled.
+
+    ``setting`` says for what they are predicted: "100 keys, 60,000 people, epsilon 2".
+    """
     errors = {"frequency": "frequency_error", "mean": "mean_error"}
     known = {name: columns[c] for name, c in errors.items() if any(map(isfinite, columns[c]))}
     parts = [name for name in known if ask not in errors or name == ask] or list(known)
-    names = [short(name) for name in columns["name"][:MOST_OPTIONS]]
+    names = [short(name, 36) for name in columns["name"][:MOST_OPTIONS]]
     if ax is not None:
         panels = [ax]
     else:
-        size = 2.6 + 3.4 * len(parts), 1.3 + 0.28 * max(len(names), 3)
+        size = 3.0 + 3.4 * len(parts), 1.3 + 0.28 * max(len(names), 3)
         figure, grid = grid_of(None, len(parts), *size, sharey=True)
         panels = list(grid[0])
     rows = np.arange(len(names))[::-1]
@@ -48,13 +51,17 @@ def plot_options(
     panels[0].get_yticklabels()[0].set_fontweight("bold")
     panels[0].set_ylim(-0.7, len(names) - 0.3)
     hollow = "; hollow: cannot answer" if not all(columns["answers"][:MOST_OPTIONS]) else ""
-    panels[0].set_title(f"Predicted error of the best plans{hollow}", loc="left", fontsize=10)
+    taken = ", the first is taken" if columns["answers"][0] else ""
+    heading = f"Predicted error of the best plans{taken}{hollow}\n{setting}"
     if ax is None:
+        figure.suptitle(heading, x=0.01, ha="left", fontsize=10)
         figure.tight_layout()
+    else:
+        ax.set_title(heading, loc="left", fontsize=10)
     return panels[0]
 
 
-def draw_lines(curves: Any, against: str, here: float, ax: Axes | None = None) -> Axes:
+def draw_lines(curves: Any, setting: str, against: str, here: float, ax: Axes | None = None) -> Axes:
     """Predicted errors as lines against epsilon or people; a dotted line marks what was asked."""
     parts = (curves.ask,) if curves.ask in ("frequency", "mean") else ("frequency", "mean")
     if ax is not None:
@@ -75,7 +82,7 @@ def draw_lines(curves: Any, against: str, here: float, ax: Axes | None = None) -
         )
         of = "a conditional " if curves.ask == "conditional" else "a key's "
         on = f", {curves.scale}" if part == "mean" else ""
-        panel.set_title(f"{of}{part} is off by about{on}", loc="left", fontsize=10)
+        panel.set_title(f"{of}{part} is off by about{on}\n{setting}", loc="left", fontsize=10)
         lightly(panel)
         plain_ticks(panel.xaxis, (1, 2, 5) if against == "epsilon" else (1,))
         plain_ticks(panel.yaxis, (1, 2, 5))

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..foundation.errors import TableError
+from ..foundation.errors import TableError, installation
 from ..foundation.files import whole_file
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MARKS = "os^Dv<>Pd*X"
 def check_picture(path: str | Path | None) -> None:
     """Refuse a picture that cannot be drawn or written, without loading matplotlib."""
     if find_spec("matplotlib") is None:
-        raise TableError("a picture needs matplotlib: pip install 'keyveil[plot]'")
+        raise TableError(f"a picture needs matplotlib: {installation('plot')}")
     if path is not None and Path(path).suffix.lower() not in {".png", ".svg", ".pdf"}:
         raise TableError(f"{path}: a picture's name ends in .png, .svg or .pdf")
 
@@ -123,11 +123,11 @@ def plain_ticks(axis: Any, digits: tuple[int, ...]) -> None:
 
 
 def plain_number(value: float) -> str:
-    """As people write it: 0.05, 2, 100 k."""
+    """As people write it: 0.00005, 2, 100 k."""
     for size, name in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= size:
             return f"{value / size:g}{name}"
-    return f"{value:g}"
+    return f"{value:.9f}".rstrip("0") if 1e-7 < value < 1e-4 else f"{value:g}"
 
 
 def as_words(text: str) -> str:
@@ -135,9 +135,9 @@ def as_words(text: str) -> str:
     return text.replace(r"\$", "$").replace("$", r"\$")
 
 
-def short(key: str) -> str:
+def short(key: str, most: int = 28) -> str:
     """A key, shortened in its middle to fit next to a row: names often differ at their end."""
-    return as_words(key if len(key) <= 28 else f"{key[:16]}…{key[-11:]}")
+    return as_words(key if len(key) <= most else f"{key[: most - 12]}…{key[-11:]}")
 
 
 def save_figure(figure: Any, path: str | Path) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ...foundation.arrays import WORD, Floats
-from ...foundation.errors import ChannelError, PlanError
+from ...foundation.errors import ChannelError, PlanError, installation
 from ...foundation.exact import own_context, text
 from ...people.views import digits
 from .. import Channel, Table
@@ -302,7 +302,7 @@ def solving() -> Any:
     try:
         return import_module("cvxpy")
     except ImportError:
-        raise PlanError("solving for a channel needs CVXPY: pip install 'keyveil[design]'") from None
+        raise PlanError(f"solving for a channel needs CVXPY: {installation('design')}") from None
 
 
 def minimise(cvxpy: Any, objective: Any, constraints: list[Any], solver: str) -> None:

@@ -38,7 +38,7 @@ class Cube(FrameResult):
 
     def __init__(self, conditionals: Source, keys: Iterable[str], people: float | None = None) -> None:
         self._released = Released(conditionals)
-        self.frame_library = self._released.frame_library
+        self.frame_library, self.origin = self._released.frame_library, self._released.interval_origin
         if isinstance(keys, str):
             raise QueryError("give a list of keys, also for one key")
         named = tuple(keys)

@@ -66,12 +66,18 @@ class Released:
                 raise not_together(plan)
         self.source, self.level = source, source.level
         self.frame_library = getattr(source, "frame_library", None)
+        self.origin: str = getattr(source, "origin", "")
         self.states = self.schema.levels + 1
         self._laws: dict[tuple[int, ...], Floats | None] = {}
         self._counts: dict[tuple[int, ...], int] = {}
         self._ranges: dict[tuple[int, ...], tuple[IdentifiedRange, int]] = {}
 
     # -- names -----------------------------------------------------------------------------------
+
+    @property
+    def interval_origin(self) -> str:
+        """For titles: "60,000 reports at epsilon 2, pairs, 95% intervals"; empty for exact laws."""
+        return f"{self.origin}, {self.level:.0%} intervals" if self.origin else ""
 
     def place(self, key: Hashable) -> int:
         """The place of a key in the schema; the error for an unknown key names the nearest one."""

@@ -87,6 +87,9 @@ class Rule:
 class Rules(FrameResult, list[Rule]):
     """Rules above noise, the lower end of the lift's interval first; a list with a frame and a plot."""
 
+    origin: str = ""
+    """What the rules rest on, for titles."""
+
     @overload
     def __getitem__(self, place: SupportsIndex) -> Rule: ...
 
@@ -98,7 +101,7 @@ class Rules(FrameResult, list[Rule]):
         if not isinstance(place, slice):
             return super().__getitem__(place)
         part = Rules(super().__getitem__(place))
-        part.frame_library = self.frame_library
+        part.frame_library, part.origin = self.frame_library, self.origin
         return part
 
     def columns(self) -> dict[str, list[Any]]:
@@ -204,7 +207,7 @@ def rules(
         for rule in ranked
         if rule.frequency.value >= min_frequency and rule.support.value >= min_support
     )
-    listed.frame_library = released.frame_library
+    listed.frame_library, listed.origin = released.frame_library, released.interval_origin
     return listed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ...foundation.errors import TableError
+from ...foundation.errors import TableError, installation
 
 
 def arrow(part: str = "") -> Any:
@@ -13,4 +13,4 @@ def arrow(part: str = "") -> Any:
     try:
         return import_module(f"pyarrow.{part}" if part else "pyarrow")
     except ImportError:
-        raise TableError("reading tables needs pyarrow: pip install 'keyveil[data]'") from None
+        raise TableError(f"reading tables needs pyarrow: {installation('data')}") from None

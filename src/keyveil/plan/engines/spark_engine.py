@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...foundation import errors
-from ...foundation.errors import KeyveilError
+from ...foundation.errors import KeyveilError, installation
 from .engine import Engine, Progress, R, S
 
 NO_JAVA = (
@@ -125,7 +125,7 @@ def spark_session(master: str | None = None, quiet: bool = False) -> Any:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
-        raise KeyveilError("Spark is not installed: pip install 'keyveil[spark]'") from None
+        raise KeyveilError(f"Spark is not installed: {installation('spark')}") from None
     active = SparkSession.getActiveSession()
     if active is not None:
         return active

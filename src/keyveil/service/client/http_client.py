@@ -18,6 +18,7 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
+from ...foundation.errors import installation
 from ...foundation.exact import Number
 from ...plan.budget import read_record
 from ...plan.plan import Plan
@@ -46,7 +47,7 @@ def _options(
     try:
         import httpx
     except ImportError:
-        raise ClientError("the client needs: pip install 'keyveil[client]'") from None
+        raise ClientError(f"the client needs: {installation('client')}") from None
     return {
         "transport": transport,
         "proxy": proxy,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...foundation.errors import TableError
+from ...foundation.errors import TableError, installation
 from .experiment import Figure, Row
 
 X = TypeVar("X")
@@ -76,7 +76,7 @@ def look() -> Iterator[None]:
     try:
         import matplotlib
     except ImportError:
-        raise TableError("figures need matplotlib: pip install 'keyveil[plot]'") from None
+        raise TableError(f"figures need matplotlib: {installation('plot')}") from None
     with matplotlib.rc_context(SETTINGS):
         yield
 
