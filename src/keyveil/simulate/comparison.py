@@ -52,6 +52,8 @@ HIDDEN = ("runs", "skipped", "choices", "mean_scale")
 class MechanismComparison(ShownResult):
     """The measured errors of mechanisms on people like those of a table."""
 
+    column_kinds = {"planner_estimator": str, "keys_together": int}
+
     rows: tuple[Mapping[str, Any], ...]
     """A row for each mechanism, estimator and epsilon; means on the scale of the values."""
     skipped: Mapping[tuple[str, str], str] = field(default_factory=dict)

@@ -87,6 +87,8 @@ class Rule:
 class Rules(FrameResult, list[Rule]):
     """Rules above noise, the lower end of the lift's interval first; a list with a frame and a plot."""
 
+    column_kinds = {"antecedent": str, "consequent": str}
+
     @overload
     def __getitem__(self, place: SupportsIndex) -> Rule: ...
 
