@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -12,6 +13,8 @@ from .style import BLUE, GREY, ORANGE, Axes, grid_of, lightly, line_look, log_ax
 
 MOST_OPTIONS = 12
 """Number of plans in a picture."""
+LONGEST = 28
+"""Number of characters up to which a plan is named with its parameters."""
 
 
 def plot_options(
@@ -21,7 +24,7 @@ def plot_options(
     errors = {"frequency": "frequency_error", "mean": "mean_error"}
     known = {name: columns[c] for name, c in errors.items() if any(map(isfinite, columns[c]))}
     parts = [name for name in known if ask not in errors or name == ask] or list(known)
-    names = [short(name) for name in columns["name"][:MOST_OPTIONS]]
+    names = [_label(name) for name in columns["name"][:MOST_OPTIONS]]
     if ax is not None:
         panels = [ax]
     else:
@@ -52,6 +55,11 @@ def plot_options(
     if ax is None:
         figure.tight_layout()
     return panels[0]
+
+
+def _label(name: str) -> str:
+    """A plan's name; without its parameters, which the table has, if they are long."""
+    return short(name if len(name) <= LONGEST else re.sub(r" \([^)]*\)", "", name))
 
 
 def draw_lines(curves: Any, against: str, here: float, ax: Axes | None = None) -> Axes:
