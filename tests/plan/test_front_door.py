@@ -190,6 +190,22 @@ def test_frames_keep_types_and_say_what_is_unknown():
     assert isinstance(frame_of({"a": [1]}), pd.DataFrame)
 
 
+def test_results_without_rows_have_the_types_of_others():
+    """So frames of several tallies can be put below each other."""
+    plan = kv.Plan.of(kv.Schema.of(["a", "b", "c"], 1, 5), "pairs", 4)
+    nobody, everyone = [{}] * 300, [{"a": 5, "b": 5}, {"c": 1}] * 150
+    tallies = [plan.collect(records, kv.Coins.stated("types")) for records in (nobody, everyone)]
+    no_query, other = TALLY.query([]), tallies[1].query(["lift(a | b)"])
+    pairs = [*zip(*((t.rules(), t.chow_liu(), t.query("frequency(a)")) for t in tallies), strict=True)]
+    for none, some in [*pairs, (no_query, other), (pairs[-1][0], other[0])]:
+        for library in ("pandas", "polars", "arrow"):
+            frames = [result.to_frame(library) for result in (none, some)]
+            types = [f.schema if library == "arrow" else list(f.dtypes) for f in frames]
+            assert types[0] == types[1]
+            assert len(frames[0]) == isinstance(none, kv.QueryAnswer)
+            assert len(frames[1]) > 0
+
+
 def test_several_queries_may_be_a_list():
     queries = [f"{kind}({PLAN.schema.keys[0]})" for kind in ("frequency", "mean")]
     assert list(TALLY.query(queries)) == list(TALLY.query(*queries))
@@ -216,7 +232,7 @@ def test_a_query_names_keys_as_the_schema_was_given_them():
 
 def test_everything_becomes_a_frame_of_the_library_that_came_in():
     frame = pl.DataFrame({"person": [1, 1, 2], "key": ["a", "b", "a"], "value": [1.0, 2.0, 5.0]})
-    schema = kv.Schema.from_frame(frame)
+    schema = kv.Schema.from_frame(frame, low=1, high=5)
     tally = kv.Plan.of(schema, "pairs", 4).collect(frame, everyone=100)
     answers = tally.estimate()
     shown = [tally.plan, tally, answers, answers["a"], next(iter(answers)), tally.conditionals()]
@@ -296,7 +312,10 @@ def test_dollar_signs_in_names_are_drawn_as_they_are(tmp_path):
             assert not text._preprocess_math(text.get_text())[1], text.get_text()
 
 
-LONG_NAMES = [f"A rather long name of a key, number {number} of many" for number in range(3)]
+LONG_NAMES = [
+    f"A rather long name of a key, as shops print it on a bill, number {number} of many"
+    for number in range(3)
+]
 
 
 def test_words_of_pictures_are_whole_and_apart():
@@ -320,6 +339,16 @@ def test_words_of_pictures_are_whole_and_apart():
         panel.figure.canvas.draw()
         shown = panel._left_title.get_window_extent()
         assert 0 <= shown.x0 < shown.x1 <= panel.figure.bbox.x1
+    key = LONG_NAMES[0]
+    learned = [tally.tree(key), tally.bayes(key), tally.cube(LONG_NAMES[:2]), tally.chow_liu()]
+    learned += [tally.rules(), tally.cube(LONG_NAMES).slice(dict.fromkeys(LONG_NAMES[:2], "held"))]
+    for panel in [result.plot() for result in [*learned, tally.estimate()[key]]]:
+        panel.figure.canvas.draw()
+        words = [panel._left_title, panel.xaxis.label, panel.yaxis.label, panel.figure._suptitle]
+        for text in [text for text in words if text is not None and text.get_text()]:
+            box, whole = text.get_window_extent(), panel.figure.bbox
+            assert whole.x0 <= box.x0 <= box.x1 <= whole.x1, text.get_text()
+            assert whole.y0 <= box.y0 <= box.y1 <= whole.y1, text.get_text()
     names = {tick.get_text() for tick in matrices[0].get_yticklabels()}
     assert len(names) == len(LONG_NAMES), "shortened names stay apart"
     pyplot.close("all")
