@@ -340,7 +340,9 @@ def test_a_refusal_of_a_large_table_says_how_many_rows_break_each_rule(
 ):
     """In all segments, not only in the one that failed first; the sorted rows leave nothing behind."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setattr(tempfile, "tempdir", None)
     mechanism_plan("kvue").save("plan.json")
     names = {"person": [1, 599, 599, 2], "key": ["Tea", "Tea", "Soup", "Soup"], "value": [1.0, 2, 9, 0]}
@@ -352,7 +354,8 @@ def test_a_refusal_of_a_large_table_says_how_many_rows_break_each_rule(
         "outside 1 to 5, 2 rows with a key that its person has already; --lenient drops unknown keys, "
         "clips values, takes the first of repeated rows"
     )
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.parquet", "plan.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.parquet", "plan.json", "scratch"]
+    assert not list(scratch.glob("*keyveil*"))
 
 
 def test_files_that_name_people_in_two_ways_are_refused(tmp_path):
