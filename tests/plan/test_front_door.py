@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
+from fractions import Fraction
 from math import inf, nan
 
 import numpy as np
@@ -188,6 +190,19 @@ def test_frames_keep_types_and_say_what_is_unknown():
     assert polars.null_count().row(0) == (1, 1, 1, 1, 2)
     assert arrow.to_pylist()[1] == dict.fromkeys(columns)
     assert isinstance(frame_of({"a": [1]}), pd.DataFrame)
+
+
+def test_a_number_is_any_number_of_python():
+    schema = kv.Schema.of(["a"], Fraction(-1, 4), Decimal(2))
+    assert schema == kv.Schema.of(["a"], "-0.25", 2)
+    halves = (0.5, "0.5", Fraction(1, 2), Decimal("0.50"), np.float32(0.5), np.float16(0.5))
+    assert {kv.Plan.of(schema, "kvue", half).hash for half in halves} == {
+        kv.Plan.of(schema, "kvue", "0.5").hash
+    }
+    with pytest.raises(kv.PlanError, match="^epsilon 1/3 has no end as a decimal; round it, like 0"):
+        kv.Plan.of(schema, "kvue", Fraction(1, 3))
+    counts = (9000, 9e3, Decimal(9000), Fraction(9000), np.int16(9000))
+    assert {kv.Plan.advise(schema, 1, count, brief=True).people for count in counts} == {9000}
 
 
 def test_results_without_rows_have_the_types_of_others():

@@ -25,7 +25,7 @@ from keyveil import Schema, compare
 from keyveil.cli.compare_command import CompareOptions, read_contest, read_estimators, read_mechanisms
 from keyveil.cli.compare_command import compare as compare_command
 from keyveil.cli.output import counted
-from keyveil.foundation.errors import PlanError
+from keyveil.foundation.errors import KeyveilError, PlanError
 from keyveil.people.tables.top_keys import read_top
 from keyveil.plot import plot_rows, spread_out
 from keyveil.plot.comparison_plots import all_series
@@ -225,6 +225,14 @@ def test_the_planner_can_be_told_how_many_keys_people_hold():
     assert names == {"auto"}, "no rows for other ways"
     with pytest.raises(PlanError, match="held or told, not both"):
         compare(frame, held=1, told="table", **few)
+    for wrong, words in (
+        ({"conditional": "2"}, "conditional is the number of keys together, target included, like 2"),
+        ({"conditional": 3}, "conditional takes 2 keys together, target included, not 3"),
+        ({"coins": 42}, r"or by Coins\.stated\(42\) to repeat a trial"),
+        ({"repeat": 1e15}, "repeat must be a number of at least 1 and below 1e\\+15"),
+    ):
+        with pytest.raises(KeyveilError, match=words):
+            compare(frame, **{**few, **wrong})
     with pytest.raises(PlanError, match="not told 'tabel'; did you mean table"):
         compare(frame, told="tabel", **few)
 
