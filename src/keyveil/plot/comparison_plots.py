@@ -11,7 +11,7 @@ import numpy as np
 
 from ..foundation.errors import PlanError
 from ..people.scale import Scale
-from .style import BLUE, LINES, MARKS, ORANGE, Axes, grid_of, lightly, log_axis, put_away
+from .style import BLUE, LINES, MARKS, ORANGE, Axes, given_axes, grid_of, lightly, log_axis, put_away
 
 ERRORS = {"squared": "mse", "absolute": "mae"}
 """Errors that can be drawn, and their names in rows."""
@@ -46,7 +46,7 @@ def plot_rows(
     epsilons = sorted({row["epsilon"] for row in rows})
     if ax is not None:
         title, part = next(iter(parts.items()))
-        _alone(ax, series, part, epsilons)
+        _alone(given_axes(ax), series, part, epsilons)
         ax.set_title(title, loc="left", fontsize=10)
         return ax
     names = list(parts.values())

@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from .style import BLUE, GREY, ORANGE, Axes, grid_of, lightly, line_look, log_axis, plain_ticks, short
+from .style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Axes,
+    given_axes,
+    grid_of,
+    lightly,
+    line_look,
+    log_axis,
+    plain_ticks,
+    short,
+)
 
 MOST_OPTIONS = 12
 """Number of plans in a picture."""
@@ -26,7 +38,7 @@ def plot_options(
     parts = [name for name in known if ask not in errors or name == ask] or list(known)
     names = [_label(name) for name in columns["name"][:MOST_OPTIONS]]
     if ax is not None:
-        panels = [ax]
+        panels = [given_axes(ax)]
     else:
         size = 2.6 + 3.4 * len(parts), 1.3 + 0.28 * max(len(names), 3)
         figure, grid = grid_of(None, len(parts), *size, sharey=True)
@@ -66,7 +78,7 @@ def draw_lines(curves: Any, against: str, here: float, ax: Axes | None = None) -
     """Predicted errors as lines against epsilon or people; a dotted line marks what was asked."""
     parts = (curves.ask,) if curves.ask in ("frequency", "mean") else ("frequency", "mean")
     if ax is not None:
-        panels = [ax]
+        panels = [given_axes(ax)]
     else:
         figure, grid = grid_of(None, len(parts), 1.2 + 4.2 * len(parts), 3.8)
         panels = list(grid[0])
