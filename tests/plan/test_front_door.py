@@ -204,7 +204,7 @@ def test_a_number_is_any_number_of_python():
     assert {kv.Plan.of(schema, "kvue", half).hash for half in halves} == {
         kv.Plan.of(schema, "kvue", "0.5").hash
     }
-    with pytest.raises(kv.PlanError, match="^epsilon 1/3 has no end as a decimal"):
+    with pytest.raises(kv.PlanError, match=r"^epsilon 1/3 has no end as a decimal"):
         kv.Plan.of(schema, "kvue", Fraction(1, 3))
     counts = (9000, 9e3, Decimal(9000), Fraction(9000), np.int16(9000))
     assert {kv.Plan.advise(schema, 1, count, brief=True).people for count in counts} == {9000}
