@@ -119,6 +119,18 @@ def test_a_wide_frame_has_a_column_for_each_key():
         assert most.keys == ("Alien",)
 
 
+def test_a_wide_frame_of_pandas_may_be_sparse():
+    dummies = pd.get_dummies(pd.Series(["Tea", "Milk", "Tea"]), sparse=True)
+    schema = kv.Schema.from_frame(dummies, None, value=None, wide=True)
+    assert schema.keys == ("Tea", "Milk")
+    people = kv.People.from_frame(dummies, schema, everyone="frame")
+    assert [set(record) for record in records(people, schema)] == [{"Tea"}, {"Milk"}, {"Tea"}]
+    stars = pd.DataFrame({"user": [7, 8], "Tea": pd.arrays.SparseArray([np.nan, 4.0])})
+    schema = kv.Schema.from_frame(stars, "user", **STARS, wide=True)
+    people = kv.People.from_frame(stars, schema, everyone="frame")
+    assert records(people, schema) == [{}, {"Tea": 4}]
+
+
 def test_the_index_of_a_wide_frame_is_never_a_key():
     """A pivot table has the people in its index, and keys of any type as columns."""
     long = pd.DataFrame({"user": [70, 70, 80], "film": [7, 8.5, 7], "stars": [1.0, 2, 5]})
