@@ -350,6 +350,20 @@ def test_ticks_are_written_in_one_way_whatever_the_scale(tmp_path, scale, least,
     assert labels is not None or not any("e" in word for word in words)
 
 
+@pytest.mark.parametrize("epsilons", [[0.5, 1.0, 2.0, 4.0], [1.0]])
+def test_the_caption_is_above_the_panels_also_of_a_narrow_picture(tmp_path, epsilons):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    rows = [row(name, epsilon=epsilon) for name in ("rr", "auto") for epsilon in epsilons]
+    for of in (None, "mean"):
+        figure = plot_rows(rows, tmp_path / "caption.png", of=of).figure
+        FigureCanvasAgg(figure).draw()
+        caption, titles = figure._suptitle.get_window_extent(), [p._left_title for p in figure.axes]
+        assert max(title.get_window_extent().y1 for title in titles) < caption.y0
+        assert figure.bbox.x0 <= caption.x0 < caption.x1 <= figure.bbox.x1
+        assert caption.y1 <= figure.bbox.y1
+
+
 def test_pictures_of_rows_without_means_or_errors(tmp_path):
     bare = row("rr", mse_mean=None, mse_mean_se=None, mse_frequency=0.0, mse_frequency_se=None)
     for rows in ([bare], [bare, {**bare, "epsilon": 2.0}], [bare, row("auto", epsilon=2.0)]):
