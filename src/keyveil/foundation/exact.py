@@ -76,7 +76,7 @@ def decimal(number: object, name: str) -> Decimal:
     return value
 
 
-def count_of(number: object, name: str, below: float = inf) -> int:
+def count_of(number: object, name: str, example: str, below: float = inf) -> int:
     """A number of people or the like: at least 1, without its fraction; also NumPy's or a Decimal."""
     count = 0.0
     if isinstance(number, Real | Decimal) and not isinstance(number, bool):
@@ -84,7 +84,7 @@ def count_of(number: object, name: str, below: float = inf) -> int:
     if not 1 <= count < below:
         limit = "" if below == inf else f" and below {below:g}"
         raise PlanError(
-            f"{name} must be a number of at least 1{limit}, like 100_000 or 1e6{text_hint(number)}"
+            f"{name} must be a number of at least 1{limit}, like {example}{text_hint(number)}"
         )
     return int(count)
 

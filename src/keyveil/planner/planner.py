@@ -61,7 +61,7 @@ def advise(
     promised = epsilon_of(epsilon)
     if not isinstance(schema, Schema):
         raise PlanError("the planner needs a Schema first, like Schema.of(100, 1, 5)")
-    number = count_of(people, "people")
+    number = count_of(people, "people", "100_000 or 1e6")
     if not (prior is None or isinstance(prior, Prior | Beliefs)):
         raise PlanError("prior must be a Prior, like Prior.of(100, held=3)")
     if held is not None:

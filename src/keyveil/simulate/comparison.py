@@ -133,8 +133,8 @@ def compare(
     population = Population(own, _people(own, frame, everyone)).on_unit_scale()
     contest = Contest(
         population,
-        count_of(people, "people", MOST),
-        count_of(repeat, "repeat", MOST),
+        count_of(people, "people", "100_000 or 1e6", MOST),
+        count_of(repeat, "repeat", "20", MOST),
         given_coins(coins),
         calibrate or ("tight" if conditional is None else "paper"),
         None if estimators is None else _names(estimators, "estimator"),
