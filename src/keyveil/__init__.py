@@ -2,7 +2,7 @@
 
 ::
 
-    schema = kv.Schema.from_frame(frame, person="user", key="film", value="stars", top=20)
+    schema = kv.Schema.from_frame(frame, person="user", key="film", value="stars", low=1, high=5)
     plan = kv.Plan.choose(schema, epsilon=2, people=100_000)
     tally = plan.collect(frame)
     tally.estimate().to_frame()

@@ -234,6 +234,18 @@ def test_a_cube_shows_the_numbers_of_people_if_it_knows_them(exact):
     assert shares["high"][3] == f"{cube.count(Fries='high'):,.0f}"
 
 
+def test_a_key_may_be_called_like_a_column_of_a_cube():
+    schema = Schema.of(["share", "count", "tea"], 1, 5)
+    records = [{"share": 5, "count": 5}, {"tea": 1}, {}]
+    source = ExactEvidence(Population(schema, People.of_records(schema, records)))
+    frame = Cube(source, ["share", "count", "tea"], people=3).to_frame()
+    assert list(frame.columns[:4]) == ["share (key)", "count (key)", "tea", "share"]
+    (held,) = frame[(frame["share (key)"] == "high") & (frame["count (key)"] == "high")].index[:1]
+    assert frame["share"][held] == pytest.approx(1 / 3)
+    assert frame["count"].sum() == pytest.approx(3)
+    assert list(Cube(source, ["count"]).to_frame().columns[:2]) == ["count", "share"]
+
+
 def test_pictures_draw_on_the_axes_and_leave_the_backend(exact):
     backend = matplotlib.get_backend()
     for learned in [*shown(exact), Rules(), ChowLiu(1e-9).fit(exact)]:

@@ -52,6 +52,20 @@ def test_tails_of_a_normal_sum_are_normal():
     assert two_sided([normal_cumulants(0.0, 0.0)], 0.0) == 1.0
 
 
+def test_both_tails_are_told_however_small_they_are():
+    """A tail below 1e-16 is not what is left of one: the p-value of a negative dependence was 0."""
+    law, scores = np.array([0.25, 0.5, 0.25]), np.array([-1.0, 0.0, 1.0])
+    part = mixture_cumulants(4000, law, scores)
+    for value in (200.0, 500.0, 900.0):
+        above, below = two_sided([part], value), two_sided([part], -value)
+        assert 0 < above < 1e-4
+        assert below == pytest.approx(above, rel=1e-6)
+        assert upper_tail([part], value) == pytest.approx(above / 2)
+        assert upper_tail([part], -value) == pytest.approx(1 - above / 2)
+    parts = [normal_cumulants(0.0, 1.0)]
+    assert two_sided(parts, -12.0) == pytest.approx(erfc(12 / sqrt(2)), rel=1e-6)
+
+
 def test_nothing_lies_beyond_what_a_sum_can_be():
     part = [mixture_cumulants(10, np.array([0.5, 0.5]), np.array([0.0, 0.1]))]
     assert upper_tail(part, 1.5) < 1e-9

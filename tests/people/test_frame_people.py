@@ -21,6 +21,7 @@ ROWS = {
     "stars": [5.0, 1.0, 4.0, 3.5, 4.5, 2.0, 4.0],
 }
 NAMES = {"person": "user", "key": "film", "value": "stars"}
+STARS = {"low": 1, "high": 5}
 RECORDS = [{"Alien": 5, "Cats": 1}, {"Alien": 4}, {"Alien": 4.5}, {"Cats": 2}]
 KINDS = {
     "pandas": pd.DataFrame,
@@ -41,21 +42,48 @@ def records(people, schema):
     return list(people.records(schema))
 
 
+TAKEN = "^the range is taken from the data, so a plan shows everyone the {} value; pass {} to Schema"
+
+
 def test_a_schema_has_the_keys_with_the_most_holders_and_the_range_of_their_values(frame):
-    schema = kv.Schema.from_frame(frame, **NAMES, top=2)
+    with pytest.warns(kv.PeopleWarning, match=TAKEN.format("lowest and highest", "low= and high=")):
+        schema = kv.Schema.from_frame(frame, **NAMES, top=2)
     assert schema.keys == ("Alien", "Cats")
     assert [float(end) for end in schema.shared_range] == [1.0, 5.0]
-    assert kv.Schema.from_frame(frame, **NAMES).keys == ("Alien", "Cats", "Heat", "Jaws")
+    every = kv.Schema.from_frame(frame, **NAMES, **STARS)
+    assert every.keys == ("Alien", "Cats", "Heat", "Jaws")
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_an_end_of_the_range_that_is_taken_from_the_data_is_told_and_never_shown(wide):
+    frame = pd.DataFrame({"person": [1, 2], "key": ["a", "a"], "value": [7.25, 93.5]})
+    if wide:
+        frame = pd.DataFrame({"person": [1, 2], "a": [7.25, 93.5]})
+    for ends, words in (
+        ({"low": 0}, ("highest", "high=")),
+        ({"high": np.int64(99)}, ("lowest", "low=")),
+    ):
+        with pytest.warns(kv.PeopleWarning, match=TAKEN.format(*words)) as seen:
+            schema = kv.Schema.from_frame(frame, **ends, wide=wide)
+        assert {"7.25", "93.5"} & {str(end) for end in schema.shared_range}
+        (line,) = seen
+        assert line.filename == __file__
+        assert "7.25" not in str(line.message)
+        assert "93.5" not in str(line.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kv.Schema.from_frame(frame, low=0, high=99, wide=wide)
+        kv.Schema.from_frame(frame, value=None, wide=wide)
 
 
 def test_people_hold_the_keys_of_the_schema(frame):
-    schema = kv.Schema.from_frame(frame, **NAMES, top=2)
+    schema = kv.Schema.from_frame(frame, **NAMES, **STARS, top=2)
     people = kv.People.from_frame(frame, schema, everyone="frame")
     assert records(people, schema) == RECORDS
 
 
 def test_a_frame_is_privatised_and_tallied_without_naming_its_columns_again(frame):
-    schema = kv.Schema.from_frame(frame, **NAMES, top=2)
+    schema = kv.Schema.from_frame(frame, **NAMES, **STARS, top=2)
     plan, coins = kv.Plan.of(schema, "kvue", np.float64(1)), kv.Coins.stated("frames")
     tally = plan.collect(frame, coins, everyone="frame")
     people = kv.People.from_frame(frame, schema, everyone="frame")
@@ -83,11 +111,24 @@ def test_a_wide_frame_has_a_column_for_each_key():
     rows = {"user": ["a", "b", "c"], "Alien": [5.0, None, 4.0], "Cats": [None, None, 1.0]}
     named = pd.DataFrame(rows).set_index("user")
     for wide in (pd.DataFrame(rows), named, pl.DataFrame(rows), pl.LazyFrame(rows), pa.table(rows)):
-        schema = kv.Schema.from_frame(wide, person="user", wide=True)
+        schema = kv.Schema.from_frame(wide, person="user", **STARS, wide=True)
         assert schema.keys == ("Alien", "Cats")
         people = kv.People.from_frame(wide, schema, everyone="frame")
         assert records(people, schema) == [{"Alien": 5.0}, {}, {"Alien": 4.0, "Cats": 1.0}]
-        assert kv.Schema.from_frame(wide, person="user", wide=True, top=1).keys == ("Alien",)
+        most = kv.Schema.from_frame(wide, person="user", **STARS, wide=True, top=1)
+        assert most.keys == ("Alien",)
+
+
+def test_a_wide_frame_of_pandas_may_be_sparse():
+    dummies = pd.get_dummies(pd.Series(["Tea", "Milk", "Tea"]), sparse=True)
+    schema = kv.Schema.from_frame(dummies, None, value=None, wide=True)
+    assert schema.keys == ("Tea", "Milk")
+    people = kv.People.from_frame(dummies, schema, everyone="frame")
+    assert [set(record) for record in records(people, schema)] == [{"Tea"}, {"Milk"}, {"Tea"}]
+    stars = pd.DataFrame({"user": [7, 8], "Tea": pd.arrays.SparseArray([np.nan, 4.0])})
+    schema = kv.Schema.from_frame(stars, "user", **STARS, wide=True)
+    people = kv.People.from_frame(stars, schema, everyone="frame")
+    assert records(people, schema) == [{}, {"Tea": 4}]
 
 
 def test_the_index_of_a_wide_frame_is_never_a_key():
@@ -97,7 +138,7 @@ def test_the_index_of_a_wide_frame_is_never_a_key():
     for frame, person in ((wide, None), (wide, "user"), (wide.reset_index(), "user")):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            schema = kv.Schema.from_frame(frame, person, wide=True)
+            schema = kv.Schema.from_frame(frame, person, **STARS, wide=True)
             people = kv.People.from_frame(frame, schema, everyone="frame")
         assert schema == kv.Schema.of(["7", "8.5"], 1.0, 5.0)
         assert records(people, schema) == [{"7": 1, "8.5": 2}, {"7": 5}]
@@ -165,7 +206,7 @@ def test_a_wide_frame_may_say_who_holds_a_key_by_true_and_false():
 def test_a_key_is_any_value_with_a_name(keys, names):
     kind, column = (pl, keys) if isinstance(keys, pl.Series) else (pd, pd.Series(keys))
     frame = kind.DataFrame({"person": [1, 1, 2], "key": column, "value": [1, 2, 3]})
-    schema = kv.Schema.from_frame(frame)
+    schema = kv.Schema.from_frame(frame, **STARS)
     assert schema.keys == names
     assert records(kv.People.from_frame(frame, schema, everyone="frame"), schema)[1] == {names[0]: 3}
 
@@ -348,6 +389,7 @@ def test_rows_that_break_a_rule_are_counted_never_shown():
     assert records(people, kv.Schema.of(["a"], 0, 5)) == [{"a": 5}, {}, {"a": 3}]
 
 
+@pytest.mark.filterwarnings("ignore:the range is taken")
 def test_a_range_in_single_precision_is_written_in_few_digits_and_holds_every_value():
     values = np.array([-9.95, 0, 9.9], np.float32)
     frame = pd.DataFrame({"person": [1, 2, 3], "key": ["a"] * 3, "value": values})

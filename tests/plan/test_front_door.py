@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
+from fractions import Fraction
 from math import inf, nan
 
 import numpy as np
@@ -19,6 +21,7 @@ RECORDS = [{"Fries": 2, "Pepsi": 4.5}, {"Pepsi": 4}, {}] * 500
 COINS = kv.Coins.stated("front door")
 TALLY = PLAN.collect(RECORDS, COINS)
 PAIRS = kv.Plan.of(PLAN.schema, "pairs", 4).collect(RECORDS, COINS)
+ADVICE = kv.Plan.advise(PLAN.schema, 2, 1e6, ask="frequency", held=1, brief=True)
 
 
 def test_tallies_add_up():
@@ -123,6 +126,10 @@ def test_keys_are_found_by_their_name():
         (lambda: kv.estimate(TALLY, PLAN), kv.PlanError, "a plan and a tally of it"),
         (lambda: TALLY.estimate()[1:], kv.UnknownKeyError, "answers are found by key"),
         (lambda: TALLY.estimate().plot("mean"), kv.TableError, "ax is the axes of matplotlib"),
+        (lambda: PLAN.plot("kvue"), kv.TableError, "ax is the axes of matplotlib"),
+        (lambda: ADVICE.plot("epsilon"), kv.TableError, "ax is the axes of matplotlib"),
+        (lambda: ADVICE.plot("y", "epsilon"), kv.TableError, "ax is the axes of matplotlib"),
+        (lambda: kv.Plan.of(PLAN.schema, 2, "kvue"), kv.PlanError, "a mechanism is named by text"),
         (lambda: kv.Query("lfit", "a"), kv.QueryError, "did you mean lift"),
         (lambda: kv.learn.DecisionTree("7", "two").fit(TALLY), kv.KeyveilError, "max_depth is a whole"),
         (lambda: kv.Scheme, AttributeError, "did you mean 'Schema'"),
@@ -190,6 +197,35 @@ def test_frames_keep_types_and_say_what_is_unknown():
     assert isinstance(frame_of({"a": [1]}), pd.DataFrame)
 
 
+def test_a_number_is_any_number_of_python():
+    schema = kv.Schema.of(["a"], Fraction(-1, 4), Decimal(2))
+    assert schema == kv.Schema.of(["a"], "-0.25", 2)
+    halves = (0.5, "0.5", Fraction(1, 2), Decimal("0.50"), np.float32(0.5), np.float16(0.5))
+    assert {kv.Plan.of(schema, "kvue", half).hash for half in halves} == {
+        kv.Plan.of(schema, "kvue", "0.5").hash
+    }
+    with pytest.raises(kv.PlanError, match=r"^epsilon 1/3 has no end as a decimal"):
+        kv.Plan.of(schema, "kvue", Fraction(1, 3))
+    counts = (9000, 9e3, Decimal(9000), Fraction(9000), np.int16(9000))
+    assert {kv.Plan.advise(schema, 1, count, brief=True).people for count in counts} == {9000}
+
+
+def test_results_without_rows_have_the_types_of_others():
+    """So frames of several tallies can be put below each other."""
+    plan = kv.Plan.of(kv.Schema.of(["a", "b", "c"], 1, 5), "pairs", 4)
+    nobody, everyone = [{}] * 300, [{"a": 5, "b": 5}, {"c": 1}] * 150
+    tallies = [plan.collect(records, kv.Coins.stated("types")) for records in (nobody, everyone)]
+    no_query, other = TALLY.query([]), tallies[1].query(["lift(a | b)"])
+    pairs = [*zip(*((t.rules(), t.chow_liu(), t.query("frequency(a)")) for t in tallies), strict=True)]
+    for none, some in [*pairs, (no_query, other), (pairs[-1][0], other[0])]:
+        for library in ("pandas", "polars", "arrow"):
+            frames = [result.to_frame(library) for result in (none, some)]
+            types = [f.schema if library == "arrow" else list(f.dtypes) for f in frames]
+            assert types[0] == types[1]
+            assert len(frames[0]) == isinstance(none, kv.QueryAnswer)
+            assert len(frames[1]) > 0
+
+
 def test_several_queries_may_be_a_list():
     queries = [f"{kind}({PLAN.schema.keys[0]})" for kind in ("frequency", "mean")]
     assert list(TALLY.query(queries)) == list(TALLY.query(*queries))
@@ -216,7 +252,7 @@ def test_a_query_names_keys_as_the_schema_was_given_them():
 
 def test_everything_becomes_a_frame_of_the_library_that_came_in():
     frame = pl.DataFrame({"person": [1, 1, 2], "key": ["a", "b", "a"], "value": [1.0, 2.0, 5.0]})
-    schema = kv.Schema.from_frame(frame)
+    schema = kv.Schema.from_frame(frame, low=1, high=5)
     tally = kv.Plan.of(schema, "pairs", 4).collect(frame, everyone=100)
     answers = tally.estimate()
     shown = [tally.plan, tally, answers, answers["a"], next(iter(answers)), tally.conditionals()]
@@ -296,7 +332,10 @@ def test_dollar_signs_in_names_are_drawn_as_they_are(tmp_path):
             assert not text._preprocess_math(text.get_text())[1], text.get_text()
 
 
-LONG_NAMES = [f"A rather long name of a key, number {number} of many" for number in range(3)]
+LONG_NAMES = [
+    f"A rather long name of a key, as shops print it on a bill, number {number} of many"
+    for number in range(3)
+]
 
 
 def test_words_of_pictures_are_whole_and_apart():
@@ -320,6 +359,16 @@ def test_words_of_pictures_are_whole_and_apart():
         panel.figure.canvas.draw()
         shown = panel._left_title.get_window_extent()
         assert 0 <= shown.x0 < shown.x1 <= panel.figure.bbox.x1
+    key = LONG_NAMES[0]
+    learned = [tally.tree(key), tally.bayes(key), tally.cube(LONG_NAMES[:2]), tally.chow_liu()]
+    learned += [tally.rules(), tally.cube(LONG_NAMES).slice(dict.fromkeys(LONG_NAMES[:2], "held"))]
+    for panel in [result.plot() for result in [*learned, tally.estimate()[key]]]:
+        panel.figure.canvas.draw()
+        words = [panel._left_title, panel.xaxis.label, panel.yaxis.label, panel.figure._suptitle]
+        for text in [text for text in words if text is not None and text.get_text()]:
+            box, whole = text.get_window_extent(), panel.figure.bbox
+            assert whole.x0 <= box.x0 <= box.x1 <= whole.x1, text.get_text()
+            assert whole.y0 <= box.y0 <= box.y1 <= whole.y1, text.get_text()
     names = {tick.get_text() for tick in matrices[0].get_yticklabels()}
     assert len(names) == len(LONG_NAMES), "shortened names stay apart"
     pyplot.close("all")

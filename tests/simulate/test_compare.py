@@ -21,11 +21,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil import compare
+from keyveil import Schema, compare
 from keyveil.cli.compare_command import CompareOptions, read_contest, read_estimators, read_mechanisms
 from keyveil.cli.compare_command import compare as compare_command
 from keyveil.cli.output import counted
-from keyveil.foundation.errors import PlanError
+from keyveil.foundation.errors import KeyveilError, PlanError
 from keyveil.people.tables.top_keys import read_top
 from keyveil.plot import plot_rows, spread_out
 from keyveil.plot.comparison_plots import all_series
@@ -219,11 +219,20 @@ def test_the_planner_can_be_told_how_many_keys_people_hold():
         contest_of("--held", "2", "--told", "table")
     frame = pd.DataFrame({"person": range(40), "key": ["a", "b"] * 20, "value": [1.0, 2, 3, 5] * 10})
     few = {"mechanisms": "auto", "epsilon": 4, "people": 40, "everyone": "frame"}
+    few["schema"] = Schema.from_frame(frame, low=1, high=5)
     few = {**few, "processes": 1, "progress": False, "repeat": 2}
     names = {row["mechanism"] for row in compare(frame, held=1, **few).rows}
     assert names == {"auto"}, "no rows for other ways"
     with pytest.raises(PlanError, match="held or told, not both"):
         compare(frame, held=1, told="table", **few)
+    for wrong, words in (
+        ({"conditional": "2"}, "conditional is the number of keys together, target included, like 2"),
+        ({"conditional": 3}, "conditional takes 2 keys together, target included, not 3"),
+        ({"coins": 42}, r"or by Coins\.stated\(42\) to repeat a trial"),
+        ({"repeat": 1e15}, "repeat must be a number of at least 1 and below 1e\\+15"),
+    ):
+        with pytest.raises(KeyveilError, match=words):
+            compare(frame, **{**few, **wrong})
     with pytest.raises(PlanError, match="not told 'tabel'; did you mean table"):
         compare(frame, told="tabel", **few)
 
@@ -322,6 +331,37 @@ def test_every_name_lies_inside_the_picture(tmp_path, epsilons, error):
         boxes.sort(key=lambda box: box.y0)
         assert all(b.y0 - a.y0 > 0.8 * a.height for a, b in pairwise(boxes))
         assert panel.get_xscale() == "log"
+
+
+@pytest.mark.parametrize(
+    ("scale", "least", "labels"),
+    [(1e6, "100 k", None), (1.0, "0.1", None), (1e-4, "0.00001", None), (1e-6, "1e-07", "e-0")],
+)
+def test_ticks_are_written_in_one_way_whatever_the_scale(tmp_path, scale, least, labels):
+    """Errors of large values have ticks, too, and an exponent has all labels or none."""
+    errors = {"mse_frequency": 0.12 * scale, "mse_frequency_se": 0.02 * scale}
+    rows = [row("rr", epsilon=e, **errors) for e in (1.0, 2.0)]
+    rows.append(row("rr", epsilon=4.0, mse_frequency=0.9 * scale, mse_frequency_se=None))
+    panel = plot_rows(rows, tmp_path / "ticks.svg", of="frequency")
+    words = [tick.get_text() for tick in panel.get_yticklabels()]
+    assert len(words) >= 3
+    assert least in words
+    assert all((labels or "e-0") in word for word in words) == (labels is not None)
+    assert labels is not None or not any("e" in word for word in words)
+
+
+@pytest.mark.parametrize("epsilons", [[0.5, 1.0, 2.0, 4.0], [1.0]])
+def test_the_caption_is_above_the_panels_also_of_a_narrow_picture(tmp_path, epsilons):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    rows = [row(name, epsilon=epsilon) for name in ("rr", "auto") for epsilon in epsilons]
+    for of in (None, "mean"):
+        figure = plot_rows(rows, tmp_path / "caption.png", of=of).figure
+        FigureCanvasAgg(figure).draw()
+        caption, titles = figure._suptitle.get_window_extent(), [p._left_title for p in figure.axes]
+        assert max(title.get_window_extent().y1 for title in titles) < caption.y0
+        assert figure.bbox.x0 <= caption.x0 < caption.x1 <= figure.bbox.x1
+        assert caption.y1 <= figure.bbox.y1
 
 
 def test_pictures_of_rows_without_means_or_errors(tmp_path):

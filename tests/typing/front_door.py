@@ -53,6 +53,40 @@ def analysis(frame: Any, users: list[int]) -> None:
     assert_type(str(advice.table()), str)
 
 
+def shown(tally: kv.Tally, comparison: kv.MechanismComparison, ax: Axes) -> None:
+    """Every result is a table, a frame, HTML, text and a picture on axes of one's own."""
+    answers, advice = tally.estimate(), kv.Plan.advise(tally.plan.schema, 2, 1e5, held=2)
+    listed: list[kv.Answers | kv.Conditionals | kv.ConditionalMatrix | kv.QueryAnswer | kv.QueryResults]
+    listed = [answers, tally.conditionals(), tally.conditionals().matrix(), tally.query("mean(Alien)")]
+    for result in (*listed, answers["Alien"], comparison, advice, tally, tally.plan):
+        assert_type(result._repr_html_(), str)
+        assert_type(str(result.table(most=None)), str)
+        assert_type(result.plot(ax), Axes)
+        result.to_frame("polars"), result.to_arrow()
+    learned = (tally.rules(), tally.tree("Alien"), tally.bayes("Alien"), tally.chow_liu())
+    for learner in (*learned, tally.cube(["Alien"], people=100)):
+        assert_type(learner._repr_html_(), str)
+        assert_type(learner.plot(ax=ax), Axes)
+        learner.to_frame("arrow"), learner.to_arrow()
+    total = sum([tally, tally])
+    assert isinstance(total, kv.Tally)
+    assert_type(total + tally, kv.Tally)
+
+
+def learners(tally: kv.Tally, frame: Any) -> None:
+    """The conventions of scikit-learn."""
+    tree = assert_type(kv.learn.DecisionTree("Alien", max_depth=2).fit(tally), kv.learn.DecisionTree)
+    bayes = assert_type(kv.learn.NaiveBayes("Alien", levels=True).fit(tally), kv.learn.NaiveBayes)
+    model = assert_type(kv.learn.ChowLiu(target="Alien").fit(tally), kv.learn.ChowLiu)
+    assert_type(tree.set_params(max_depth=3), kv.learn.DecisionTree)
+    for learner in (tree, bayes, model):
+        assert_type(learner.get_params(), dict[str, Any])
+        assert_type(learner.score(frame), float)
+        assert_type(learner.predict_proba(frame).shape, tuple[Any, ...])
+        assert_type(learner.predict(frame).tolist(), Any)
+        assert_type(learner.classes_.tolist(), Any)
+
+
 def numbers_of_numpy(schema: kv.Schema) -> None:
     """NumPy's numbers are taken wherever a number is."""
     own = kv.Schema.of(np.arange(3), np.float32(1), np.int64(5))

@@ -80,15 +80,17 @@ def privatise(plan_path: str, table: str, stated: str | None, output: str, **how
     engine = engine_of(how.pop("engine"), how.pop("processes"), how.pop("master"))
     with progress("privatising", "rows") as on_progress:
         if _in_segments(table, output, engine):
-            from ..plan.engines import privatise_files
+            from ..plan.engines import broken_rows, privatise_files
 
             coins = None if stated is None else Coins.stated(stated)
             more = {"coins": coins, "everyone": everyone, "progress": on_progress}
             try:
                 written = privatise_files(table, plan, output, engine, **more, **how)
-            except RecordError as error:
-                does = ", ".join(does for _, _, does in MAPPED.values())
-                raise RecordError(f"{error}; --lenient {does}") from None
+            except RecordError:
+                names = {name: how[name] for name in ("person", "key", "value")}
+                counts = broken_rows(table, plan, engine, **names, shared=Path(output).absolute().parent)
+                _refuse(plan, table, counts)
+                raise
         else:
             written = _one_by_one(plan, table, stated, output, everyone, on_progress, how)
     if everyone is None and not written.reports:
@@ -132,7 +134,10 @@ def _one_by_one(
                 empty += people.number_empty
                 writer.add(plan.privatise(people, coins))
         except RecordError:
-            _check_rules(plan, table, how)
+            broken = Counter[str]()
+            for _ in read_people(plan.schema, table, mapped=broken, **{**how, "lenient": True}):
+                pass
+            _refuse(plan, table, broken)
             raise
         if everyone is not None:
             for people in absent_people(plan.schema, number_absent(everyone, writer.reports)):
@@ -150,14 +155,9 @@ def _broken_rules(plan: Plan, mapped: Counter[str]) -> list[tuple[str, str, str]
     ]
 
 
-def _check_rules(plan: Plan, table: str, how: dict[str, Any]) -> None:
-    """Refuse a table with rows that break a rule, with their number; it is read to its end for that."""
-    from ..people.tables import read_people
-
-    mapped = Counter[str]()
-    for _ in read_people(plan.schema, table, mapped=mapped, **{**how, "lenient": True}):
-        pass
-    broken = _broken_rules(plan, mapped)
+def _refuse(plan: Plan, table: str, counts: Counter[str]) -> None:
+    """Refuse a table with rows that break a rule, with their number."""
+    broken = _broken_rules(plan, counts)
     if broken:
         rows, _, does = map(", ".join, zip(*broken, strict=True))
         raise RecordError(f"{table} has {rows}; --lenient {does}") from None

@@ -126,9 +126,12 @@ class KeyAnswer(ShownResult):
     def plot(self, ax: Axes | None = None, of: str | None = None) -> Axes:
         """The answer and its intervals; see ``Answers.plot``."""
         from ..plot.answer_plots import plot_answers
+        from ..plot.style import short
 
         both = "\nIts share of people, and how they value it" if of is None and ax is None else ""
-        return plot_answers(Answers((self,), self.key, "", 0.95), ax=ax, of=of, title=self.key + both)
+        return plot_answers(
+            Answers((self,), self.key, "", 0.95), ax=ax, of=of, title=short(self.key) + both
+        )
 
     def __repr__(self) -> str:
         parts = {"frequency": self.frequency, "mean": self.mean, "mass": self.mass}

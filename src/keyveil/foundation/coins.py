@@ -335,6 +335,13 @@ class _Recorded(Coins):
         return self._words[first : first + count]
 
 
+def given_coins(coins: Coins | None) -> Coins:
+    """The coins that are given, or secure ones."""
+    if coins is not None and not isinstance(coins, Coins):
+        raise CoinsError("coins are made by Coins.secure(), or by Coins.stated(42) to repeat a trial")
+    return coins or Coins.secure()
+
+
 def fresh_bytes(count: int) -> bytes:
     """Bytes for ids, names and secrets, from the operating system; no stream of coins holds them."""
     return os.urandom(count)

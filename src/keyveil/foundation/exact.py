@@ -17,7 +17,8 @@ from decimal import (
     Overflow,
     localcontext,
 )
-from numbers import Integral, Real
+from math import inf
+from numbers import Integral, Rational, Real
 from typing import SupportsFloat
 
 from .errors import PlanError
@@ -57,19 +58,35 @@ def rounded_down(epsilon: Decimal) -> str:
 
 
 def decimal(number: object, name: str) -> Decimal:
-    """A finite decimal from an int, float (by its shortest form), Decimal or string; NumPy's too."""
+    """A finite decimal from a number or text; a float by its shortest form, NumPy's numbers too."""
     if isinstance(number, bool) or not isinstance(number, Integral | Real | Decimal | str):
         raise PlanError(f"{name} must be a number")
     try:
         value = Decimal(_written(number))
     except InvalidOperation:
         raise PlanError(f"{name} must be a number, like 1 or 0.5") from None
+    except Inexact:
+        rounded = f"{float(number):.4g}"
+        raise PlanError(f"{name} {number} has no end as a decimal; round it, like {rounded}") from None
     if not value.is_finite():
         raise PlanError(f"{name} must be finite")
     _, digits, exponent = value.as_tuple()
     if len(digits) > 60 or abs(int(exponent)) > MOST_PLACES:  # of a zero, too: it is written as long
         raise PlanError(f"{name} has too many digits")
     return value
+
+
+def count_of(number: object, name: str, example: str, below: float = inf) -> int:
+    """A number of people or the like: at least 1, without its fraction; also NumPy's or a Decimal."""
+    count = 0.0
+    if isinstance(number, Real | Decimal) and not isinstance(number, bool):
+        count = float(number)
+    if not 1 <= count < below:
+        limit = "" if below == inf else f" and below {below:g}"
+        raise PlanError(
+            f"{name} must be a number of at least 1{limit}, like {example}{text_hint(number)}"
+        )
+    return int(count)
 
 
 def text_hint(number: object) -> str:
@@ -85,6 +102,8 @@ def _written(number: Real | Decimal | str) -> int | Decimal | str:
         return number
     if isinstance(number, Integral):
         return int(number)
+    if isinstance(number, Rational):
+        return _EXACT.divide(Decimal(int(number.numerator)), Decimal(int(number.denominator)))
     return float.__repr__(number) if isinstance(number, float) else str(number)  # NumPy's narrow floats
 
 

@@ -17,6 +17,10 @@ LIBRARIES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 Columns = Mapping[str, Sequence[Any]]
 """Columns by name, all of one length; None stands for what is unknown."""
 
+Kinds = Mapping[str, type]
+"""By column: the type of its values, which is str, bool, int or float."""
+NO_KINDS: Kinds = {}
+
 
 def library_of(source: object) -> str | None:
     """The kind of frame that a source is; None if it is none of those known."""
@@ -24,10 +28,12 @@ def library_of(source: object) -> str | None:
     return next((name for name, known in LIBRARIES.items() if known == package), None)
 
 
-def frame_of(columns: Columns, library: str | None = None) -> Any:
+def frame_of(columns: Columns, library: str | None = None, kinds: Kinds = NO_KINDS) -> Any:
     """The columns as a frame of a library: "pandas", "polars" or "arrow".
 
     Without a name it is pandas or Polars: the one that is imported already, or else installed.
+    ``kinds`` has the types of columns in which no value may be known: text, for example, if no row shows
+    it. The others hold numbers then.
     """
     name = _usual() if library is None else library
     if name not in LIBRARIES:
@@ -36,17 +42,18 @@ def frame_of(columns: Columns, library: str | None = None) -> Any:
         raise TableError(f"unknown kind of frame {name!r}; {hint}known: {', '.join(LIBRARIES)}")
     package = _imported(name)
     plain = {column: _plain(values) for column, values in columns.items()}
+    types = {column: _kind(values, kinds.get(column, float)) for column, values in plain.items()}
     if name == "pandas":
         return package.DataFrame(
-            {c: package.Series(v, dtype=_pandas_type(_kind(v))) for c, v in plain.items()}
+            {c: package.Series(v, dtype=_pandas_type(types[c])) for c, v in plain.items()}
         )
     if name == "polars":
-        types = {str: package.String, bool: package.Boolean, int: package.Int64, float: package.Float64}
+        own = {str: package.String, bool: package.Boolean, int: package.Int64, float: package.Float64}
         return package.DataFrame(
-            [package.Series(c, v, types[_kind(v)], strict=False) for c, v in plain.items()]
+            [package.Series(c, v, own[types[c]], strict=False) for c, v in plain.items()]
         )
     arrow = {str: package.string, bool: package.bool_, int: package.int64, float: package.float64}
-    return package.table({c: package.array(v, arrow[_kind(v)]()) for c, v in plain.items()})
+    return package.table({c: package.array(v, arrow[types[c]]()) for c, v in plain.items()})
 
 
 def _usual() -> str:
@@ -76,10 +83,10 @@ def _plain(values: Sequence[Any]) -> list[Any]:
     return plain
 
 
-def _kind(values: Sequence[Any]) -> type:
-    """The type of a column. Without a value it holds unknown numbers."""
+def _kind(values: Sequence[Any], unknown: type) -> type:
+    """The type of a column; ``unknown`` if no value shows it."""
     known = {type(value) for value in values if value is not None}
-    return next((kind for kind in (str, bool, float, int) if kind in known), float)
+    return next((kind for kind in (str, bool, float, int) if kind in known), unknown)
 
 
 def _pandas_type(kind: type) -> Any:

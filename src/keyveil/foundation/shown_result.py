@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from .frame_output import Columns
+    from .frame_output import Columns, Kinds
     from .result_table import ResultTable
 
 MOST_SHOWN = 20
@@ -18,6 +18,8 @@ class FrameResult:
 
     frame_library: str | None = None
     """The kind of frame that its data came from, which ``to_frame`` returns, too."""
+    column_kinds: ClassVar[Kinds] = {}
+    """The types of columns that may have no known value, unless they are numbers."""
 
     @abstractmethod
     def columns(self) -> Columns:
@@ -27,13 +29,12 @@ class FrameResult:
         """A frame: "pandas", "polars" or "arrow"; by default what the data came from, if it is known."""
         from .frame_output import frame_of
 
-        return frame_of(self.columns(), self.frame_library if library is None else library)
+        name = self.frame_library if library is None else library
+        return frame_of(self.columns(), name, self.column_kinds)
 
     def to_arrow(self) -> Any:
         """The same as a ``pyarrow.Table``."""
-        from .frame_output import frame_of
-
-        return frame_of(self.columns(), "arrow")
+        return self.to_frame("arrow")
 
 
 class ShownResult(FrameResult):

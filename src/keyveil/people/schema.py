@@ -124,8 +124,9 @@ class Schema:
         A long frame has a row for each pair, in the columns ``person``, ``key`` and ``value``;
         ``value=None`` if values do not matter. A ``wide`` one has a row for each person and a column for
         each key; with ``value=None`` it may hold True and False. ``top`` keeps only so many keys.
-        ``low`` and ``high`` are the ends of the range; an end that is not stated is that of the values.
-        Keys and ranges become public: state them if they must not follow from the data.
+        ``low`` and ``high`` are the ends of the range; an end that is not stated is that of the values,
+        and a warning says so. Keys and ranges become public: state them if they must not follow from
+        the data.
 
         The schema remembers the columns, so that ``plan.collect(frame)`` needs no names.
         """

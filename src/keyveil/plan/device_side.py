@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..foundation.coins import Coins, Person
-from ..foundation.errors import CoinsError, PlanError
+from ..foundation.coins import Coins, Person, given_coins
+from ..foundation.errors import PlanError
 from ..foundation.stream import Stream
 from ..people.people import People
 from ..people.schema import Record
@@ -81,7 +81,7 @@ class DeviceSide(PlanDocument):
         from .batch import privatise
 
         everybody = self._everybody(people, everyone, self.schema.columns_of(person, key, value, wide))
-        return privatise(self._plan, everybody, _checked(coins).for_reports(self.hash))
+        return privatise(self._plan, everybody, given_coins(coins).for_reports(self.hash))
 
     def collect(
         self,
@@ -107,7 +107,7 @@ class DeviceSide(PlanDocument):
         from .tally import Tally
 
         everybody = self._everybody(people, everyone, self.schema.columns_of(person, key, value, wide))
-        tally, source = Tally(self._plan), _checked(coins)
+        tally, source = Tally(self._plan), given_coins(coins)
         tally.frame_library = library_of(people) or tally.frame_library
         with progress_bar(
             "people", len(everybody), progress and len(everybody) > AT_ONCE
@@ -205,10 +205,3 @@ class DeviceSide(PlanDocument):
             for end, plan in zip(ends, self.part_plans, strict=False)
         ]
         return (0, WORDS_BEFORE), np.concatenate(rows).astype(np.uint32)
-
-
-def _checked(coins: Coins | None) -> Coins:
-    """The coins that are given, or secure ones."""
-    if coins is not None and not isinstance(coins, Coins):
-        raise CoinsError("coins are made by Coins.secure(), or by Coins.stated(42) to repeat a trial")
-    return coins or Coins.secure()

@@ -53,6 +53,8 @@ class Plan(DeviceSide, PlanDoor):
         """
         if not isinstance(schema, Schema):
             raise PlanError("a plan is made of a Schema first: Plan.of(schema, 'kvue', epsilon=1)")
+        if not isinstance(mechanism, str):
+            raise PlanError("a mechanism is named by text: Plan.of(schema, 'kvue', epsilon=1)")
         scale = ExactScale.of(schema)
         name, named = parse_mechanism(mechanism)
         twice = [parameter for parameter in named if parameter in parameters]

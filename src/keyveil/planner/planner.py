@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from math import ceil, inf
-from numbers import Real
+from math import ceil
 from typing import SupportsFloat
 
 from ..estimate.together.query import Query
 from ..foundation.errors import PlanError, nearest
-from ..foundation.exact import Number, epsilon_of, text, text_hint
+from ..foundation.exact import Number, count_of, epsilon_of, text
 from ..foundation.search import smallest_fitting
 from ..people.beliefs import Beliefs
 from ..people.prior import Prior
@@ -62,9 +61,7 @@ def advise(
     promised = epsilon_of(epsilon)
     if not isinstance(schema, Schema):
         raise PlanError("the planner needs a Schema first, like Schema.of(100, 1, 5)")
-    if isinstance(people, bool) or not isinstance(people, Real) or not 1 <= float(people) < inf:
-        raise PlanError(f"people must be a number of at least 1, like 100_000 or 1e6{text_hint(people)}")
-    number = int(float(people))
+    number = count_of(people, "people", "100_000 or 1e6")
     if not (prior is None or isinstance(prior, Prior | Beliefs)):
         raise PlanError("prior must be a Prior, like Prior.of(100, held=3)")
     if held is not None:

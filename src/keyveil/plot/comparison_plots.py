@@ -11,10 +11,13 @@ import numpy as np
 
 from ..foundation.errors import PlanError
 from ..people.scale import Scale
-from .style import BLUE, LINES, MARKS, ORANGE, Axes, grid_of, lightly, log_axis, put_away
+from .style import BLUE, LINES, MARKS, ORANGE, Axes, given_axes, grid_of, lightly, log_axis, put_away
 
 ERRORS = {"squared": "mse", "absolute": "mae"}
 """Errors that can be drawn, and their names in rows."""
+
+CAPTION_LINES = 2
+"""Lines above the panels for which there is room; with more the picture is taller."""
 
 WAY_STYLES = (("o", "-"), ("^", (0, (5, 1.5))), ("v", (0, (1.5, 1))), ("P", (0, (6, 1.5, 1.5, 1.5))))
 """Marks and dashes of the planner's lines, in the order in which the rows have them."""
@@ -46,7 +49,7 @@ def plot_rows(
     epsilons = sorted({row["epsilon"] for row in rows})
     if ax is not None:
         title, part = next(iter(parts.items()))
-        _alone(ax, series, part, epsilons)
+        _alone(given_axes(ax), series, part, epsilons)
         ax.set_title(title, loc="left", fontsize=10)
         return ax
     names = list(parts.values())
@@ -59,9 +62,13 @@ def plot_rows(
     if len(epsilons) > 1 and any(o.dashes != "-" and not o.planner for o in series):
         words.append("dashed: keyveil's own")
     wide, high = figure.get_size_inches()
-    caption = textwrap.fill("; ".join(words), int(13.5 * wide))
-    place = {"x": 0.012, "y": 1 - 0.06 / high, "ha": "left", "va": "top"}
-    figure.suptitle(caption, **place, fontsize=8.5, color="#444444")
+    caption = textwrap.wrap("; ".join(words), int(13.5 * wide))
+    taller = 0.15 * max(len(caption) - CAPTION_LINES, 0)
+    edges, ratio = figure.subplotpars, high / (high + taller)
+    figure.set_size_inches(wide, high + taller)
+    figure.subplots_adjust(top=edges.top * ratio, bottom=edges.bottom * ratio)
+    place = {"x": 0.012, "y": 1 - 0.06 / (high + taller), "ha": "left", "va": "top"}
+    figure.suptitle("\n".join(caption), **place, fontsize=8.5, color="#444444")
     return put_away(figure, path)
 
 

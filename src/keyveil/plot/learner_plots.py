@@ -125,8 +125,8 @@ def draw_tree(tree: Learned, ax: Axes | None = None) -> Axes:
     ax.set_xlim(0, len(leaves))
     ax.set_ylim(-depth - 0.55, 0.45)
     ax.set_axis_off()
-    guess = "" if tree.how_ == "view" else " Below the first question a guess (maximum entropy)"
-    _heading(ax, f"Who has {tree.target}?{guess}", tree.released_.interval_origin)
+    guess = "" if tree.how_ == "view" else "\nBelow the first question a guess (maximum entropy)"
+    _heading(ax, f"Who has {short(tree._classes.target)}?{guess}", tree.released_.interval_origin)
     return ax
 
 
@@ -203,12 +203,12 @@ def draw_bayes(bayes: Learned, ax: Axes | None = None) -> Axes:
     ax.set_yticks(rows, [short(keys_of[key]) for key in keys], fontsize=9)
     ax.set_ylim(-0.7, len(keys) - 0.3)
     lightly(ax, "x")
-    target, state = as_words(bayes._classes.target), bayes._classes.names[-1]
+    target, state = short(bayes._classes.target), bayes._classes.names[-1]
     ax.set_xlabel(f"the odds that {target} is {state} are multiplied by")
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
     ax.legend(title="if the key is", frameon=False, fontsize=8, title_fontsize=8, **place)
     more = f" (first {len(keys)} of {len(others)} keys)" if len(others) > len(keys) else ""
-    _heading(ax, f"What each key says about {bayes.target}{more}", bayes.released_.origin)
+    _heading(ax, f"What each key says about {target}{more}", bayes.released_.origin)
     return ax
 
 
@@ -278,7 +278,7 @@ def draw_cube(cube: Learned, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("share of all people")
     more = f" (first {len(shown)} of {len(cells)} cells)" if len(cells) > len(shown) else ""
     by = "" if single_key or not cube.keys else f"by {', '.join(map(short, cube.keys))}"
-    _heading(ax, "\n".join([_where(cube) + more, *wrap(by, 72)]), cube.origin)
+    _heading(ax, "\n".join([*wrap(_where(cube) + more, 72), *wrap(by, 72)]), cube.origin)
     return ax
 
 
@@ -299,8 +299,8 @@ def _heat_map(cube: Learned, cells: list[Any], ax: Any) -> Any:
         ax.text(j, i, value + ends, ha="center", va="center", fontsize=9, color=colour)
     ax.set_xticks(range(len(column_parts)), column_parts)
     ax.set_yticks(range(len(row_parts)), row_parts)
-    ax.set_xlabel(as_words(columns))
-    ax.set_ylabel(as_words(rows))
+    ax.set_xlabel(short(columns))
+    ax.set_ylabel(short(rows))
     ax.tick_params(length=0)
     for side in ax.spines.values():
         side.set_visible(False)
@@ -309,5 +309,5 @@ def _heat_map(cube: Learned, cells: list[Any], ax: Any) -> Any:
 
 
 def _where(cube: Learned) -> str:
-    parts = [f"{key} {part}" for key, part in cube.where.items()]
+    parts = [f"{short(key)} {part}" for key, part in cube.where.items()]
     return "Shares of all people" + (f", {', '.join(parts)}" if parts else "")

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from .style import BLUE, GREY, ORANGE, Axes, grid_of, lightly, line_look, log_axis, plain_ticks, short
+from .style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Axes,
+    given_axes,
+    grid_of,
+    lightly,
+    line_look,
+    log_axis,
+    plain_ticks,
+    short,
+)
 
 MOST_OPTIONS = 12
 """Number of plans in a picture."""
+LONGEST = 28
+"""Number of characters up to which a plan is named with its parameters."""
 
 
 def plot_options(
@@ -24,9 +39,9 @@ def plot_options(
     errors = {"frequency": "frequency_error", "mean": "mean_error"}
     known = {name: columns[c] for name, c in errors.items() if any(map(isfinite, columns[c]))}
     parts = [name for name in known if ask not in errors or name == ask] or list(known)
-    names = [short(name, 36) for name in columns["name"][:MOST_OPTIONS]]
+    names = [_label(name) for name in columns["name"][:MOST_OPTIONS]]
     if ax is not None:
-        panels = [ax]
+        panels = [given_axes(ax)]
     else:
         size = 3.0 + 3.4 * len(parts), 1.3 + 0.28 * max(len(names), 3)
         figure, grid = grid_of(None, len(parts), *size, sharey=True)
@@ -61,11 +76,16 @@ def plot_options(
     return panels[0]
 
 
+def _label(name: str) -> str:
+    """A plan's name; without its parameters, which the table has, if they are long."""
+    return short(name if len(name) <= LONGEST else re.sub(r" \([^)]*\)", "", name))
+
+
 def draw_lines(curves: Any, setting: str, against: str, here: float, ax: Axes | None = None) -> Axes:
     """Predicted errors as lines against epsilon or people; a dotted line marks what was asked."""
     parts = (curves.ask,) if curves.ask in ("frequency", "mean") else ("frequency", "mean")
     if ax is not None:
-        panels = [ax]
+        panels = [given_axes(ax)]
     else:
         figure, grid = grid_of(None, len(parts), 1.2 + 4.2 * len(parts), 3.8)
         panels = list(grid[0])

@@ -6,7 +6,7 @@ from math import exp
 
 import numpy as np
 
-from .style import BLUE, GREY, Axes, grid_of, lightly
+from .style import BLUE, GREY, Axes, given_axes, grid_of, lightly
 
 
 def draw_beliefs(epsilon: float, name: str, ax: Axes | None = None) -> Axes:
@@ -18,7 +18,7 @@ def draw_beliefs(epsilon: float, name: str, ax: Axes | None = None) -> Axes:
     if ax is None:
         figure, ((panel,),) = grid_of(None, 1, 6.6, 4.6)
     else:
-        panel = ax
+        panel = given_axes(ax)
     before = np.linspace(0, 1, 201)
     most = before * exp(epsilon) / (before * exp(epsilon) + 1 - before)
     panel.fill_between(before, 1 - most[::-1], most, color=BLUE, alpha=0.25, lw=0)

@@ -6,6 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..foundation.errors import TableError, installation
 from ..foundation.files import whole_file
 
@@ -21,6 +23,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#3E9BD0", "#767676")
 """Colours of thin lines and their names on white, none too pale to read."""
 MARKS = "os^Dv<>Pd*X"
+LEAST_PLAIN = 0.9e-5
+"""Numbers above it are written without an exponent."""
 
 
 def check_picture(path: str | Path | None) -> None:
@@ -105,9 +109,10 @@ def log_axis(panel: Any, which: str) -> None:
     getattr(panel, f"set_{which}lim")(low, high)
     room = 1000 if which == "y" else 100  # numbers below each other need less room than side by side
     axis, digits = getattr(panel, f"{which}axis"), (1, 2, 5) if high < room * low else (1,)
-    marks = [digit * 10.0**power for power in range(-30, 3) for digit in digits]
+    marks = [digit * 10.0**power for power in range(-30, 31) for digit in digits]
     ticks = [mark for mark in marks if low <= mark <= high]
-    axis.set_ticks(ticks, labels=[plain_number(mark) for mark in ticks])
+    plain = not ticks or ticks[0] > LEAST_PLAIN
+    axis.set_ticks(ticks, labels=[plain_number(m) if plain else f"{m:.0e}" for m in ticks])
     axis.set_ticks([], minor=True)
 
 
@@ -127,7 +132,8 @@ def plain_number(value: float) -> str:
     for size, name in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= size:
             return f"{value / size:g}{name}"
-    return f"{value:.9f}".rstrip("0") if 1e-7 < value < 1e-4 else f"{value:g}"
+    small = LEAST_PLAIN < value < 1e-4
+    return np.format_float_positional(float(f"{value:g}"), trim="-") if small else f"{value:g}"
 
 
 def as_words(text: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
-from ..foundation.coins import Coins
+from ..foundation.coins import Coins, given_coins
 from ..foundation.errors import PlanError
-from ..foundation.exact import Number, epsilon_of, text, text_hint
+from ..foundation.exact import Number, count_of, epsilon_of, text
 from ..foundation.frame_output import library_of
 from ..foundation.notices import ComparisonWarning, notice
 from ..foundation.progress_bar import progress_bar
@@ -51,6 +51,8 @@ HIDDEN = ("runs", "skipped", "choices", "mean_scale")
 @dataclass(frozen=True, repr=False)
 class MechanismComparison(ShownResult):
     """The measured errors of mechanisms on people like those of a table."""
+
+    column_kinds = {"planner_estimator": str, "keys_together": int}
 
     rows: tuple[Mapping[str, Any], ...]
     """A row for each mechanism, estimator and epsilon; means on the scale of the values."""
@@ -123,15 +125,17 @@ def compare(
     every mechanism at equal true epsilon, "paper" as published. Stated ``coins`` repeat a run.
     ``processes`` is how many to use, by default one for each core; ``progress`` shows a bar.
     """
+    if not (conditional is None or isinstance(conditional, Integral)):
+        raise PlanError("conditional is the number of keys together, target included, like 2")
     names, epsilons = _mechanisms(mechanisms, conditional), _epsilons(epsilon)
     way = way_named(told or "table")
     own = Schema.from_frame(frame) if schema is None else schema
     population = Population(own, _people(own, frame, everyone)).on_unit_scale()
     contest = Contest(
         population,
-        _whole(people, "people"),
-        _whole(repeat, "repeat"),
-        coins or Coins.secure(),
+        count_of(people, "people", "100_000 or 1e6", MOST),
+        count_of(repeat, "repeat", "20", MOST),
+        given_coins(coins),
         calibrate or ("tight" if conditional is None else "paper"),
         None if estimators is None else _names(estimators, "estimator"),
         ask="frequency" if own.frame is not None and own.frame.value is None else "both",
@@ -163,12 +167,6 @@ def _people(schema: Schema, frame: Any, everyone: Any) -> People:
     if isinstance(frame, People) and everyone is None:
         return frame
     return People.from_frame(frame, schema, everyone=everyone)
-
-
-def _whole(number: SupportsFloat, name: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, Real) or not 1 <= float(number) < MOST:
-        raise PlanError(f"{name} must be a number of at least 1{text_hint(number)}")
-    return int(float(number))
 
 
 def _names(words: str | Iterable[str], noun: str) -> tuple[str, ...]:

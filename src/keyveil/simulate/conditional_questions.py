@@ -42,9 +42,9 @@ def conditional_queries(schema: Schema, keys_together: int) -> list[tuple[str, t
     if len(schema.keys) < 2:
         raise PlanError("conditionals need at least two keys, and there is one")
     if not 2 <= keys_together <= len(schema.keys):
+        several = "2" if len(schema.keys) == 2 else f"2 to {len(schema.keys)}"
         raise PlanError(
-            f"conditional takes 2 to {len(schema.keys)} keys together, target included, "
-            f"not {keys_together}"
+            f"conditional takes {several} keys together, target included, not {keys_together}"
         )
     queries: list[tuple[str, tuple[str, ...]]] = []
     for keys in permutations(schema.keys, keys_together):

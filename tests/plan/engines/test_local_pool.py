@@ -37,6 +37,7 @@ from keyveil.people.tables.frames import Columns, readable
 from keyveil.plan.engines import (
     Engine,
     LocalPool,
+    broken_rows,
     privatise_files,
     privatising,
     report_segments,
@@ -328,6 +329,33 @@ def test_lenient_rows_are_counted(tmp_path, small_segments):
     assert made.reports == 4
     rules = ("unknown_key", "no_number", "outside_range", "no_key", "repeated")
     assert made.mapped == dict.fromkeys(rules, 1)
+    for engine in (HERE, TWO):
+        assert broken_rows(path, plan, engine) == made.mapped
+    assert broken_rows(written(table(), tmp_path / "good.parquet"), plan, HERE) == {}
+
+
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+def test_a_refusal_of_a_large_table_says_how_many_rows_break_each_rule(
+    order, tmp_path, small_segments, monkeypatch, capsys
+):
+    """In all segments, not only in the one that failed first; the sorted rows leave nothing behind."""
+    monkeypatch.chdir(tmp_path)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    mechanism_plan("kvue").save("plan.json")
+    names = {"person": [1, 599, 599, 2], "key": ["Tea", "Tea", "Soup", "Soup"], "value": [1.0, 2, 9, 0]}
+    rows = pa.concat_tables([table(), pa.table(names)])
+    written(rows.sort_by("person") if order == "sorted" else rows, tmp_path / "people.parquet")
+    assert run(["privatise", "plan.json", "people.parquet", "-o", "reports/", "--processes", "2"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "keyveil: people.parquet has 2 rows with a key that the plan does not list, 2 rows with a value "
+        "outside 1 to 5, 2 rows with a key that its person has already; --lenient drops unknown keys, "
+        "clips values, takes the first of repeated rows"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.parquet", "plan.json", "scratch"]
+    assert not list(scratch.glob("*keyveil*"))
 
 
 def test_files_that_name_people_in_two_ways_are_refused(tmp_path):

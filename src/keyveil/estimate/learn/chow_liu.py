@@ -53,6 +53,8 @@ class ChowLiu(Classifier):
     ``predict`` is asked for.
     """
 
+    column_kinds = {"first": str, "second": str}
+
     def __init__(
         self, significance: float = 0.05, target: str | None = None, levels: bool = False
     ) -> None:

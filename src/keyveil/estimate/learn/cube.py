@@ -280,17 +280,21 @@ class Cube(FrameResult):
         return html_table(*self.headings_and_rows(), note=self._note())
 
     def columns(self) -> dict[str, list[Any]]:
-        """The cells as columns: their parts, their share of all people and of this cube, their count."""
+        """The cells as columns: their parts, their share of all people and of this cube, their count.
+
+        A key that is called like one of the other columns has "(key)" after its name.
+        """
         cells = list(self.cells())
-        columns: dict[str, list[Any]] = {key: [words[key] for words, _ in cells] for key in self.keys}
-        columns |= interval_columns("share", [share for _, share in cells])
+        columns = interval_columns("share", [share for _, share in cells])
         if self.where:
             columns |= interval_columns("of_slice", [self.share(words) for words, _ in cells])
         if self.people is not None:
             columns |= interval_columns("count", [self.count(words) for words, _ in cells])
         if self.how == "range":
             columns["guess"] = [self.guess(words) for words, _ in cells]
-        return columns
+        names = {key: f"{key} (key)" if key in columns else key for key in self.keys}
+        parts = {name: [words[key] for words, _ in cells] for key, name in names.items()}
+        return {**parts, **columns}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draws one key as bars, two as a heat map and more as bars of all cells; returns the axes."""

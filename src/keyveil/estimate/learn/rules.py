@@ -89,6 +89,7 @@ class Rules(FrameResult, list[Rule]):
 
     origin: str = ""
     """What the rules rest on, for titles."""
+    column_kinds = {"antecedent": str, "consequent": str}
 
     @overload
     def __getitem__(self, place: SupportsIndex) -> Rule: ...

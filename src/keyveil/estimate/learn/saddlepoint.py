@@ -62,12 +62,26 @@ def normal_cumulants(mean: float, variance: float) -> CumulantPart:
 
 def upper_tail(parts: Sequence[CumulantPart], value: float) -> float:
     """Probability that the sum of the parts is at least ``value``."""
+    above, beyond = _outer_tail(parts, value)
+    return beyond if above else 1.0 - beyond
+
+
+def two_sided(parts: Sequence[CumulantPart], value: float) -> float:
+    """p-value of a value in both tails: twice the smaller one."""
+    return min(1.0, 2 * _outer_tail(parts, value)[1])
+
+
+def _outer_tail(parts: Sequence[CumulantPart], value: float) -> tuple[bool, float]:
+    """Whether ``value`` is above the mean, and the probability of the tail beyond it on that side.
+
+    It is computed as it is: one minus the other tail would be 0 where it is below 1e-16.
+    """
     _, mean, variance = _summed(parts, 0.0)
     if variance <= 0:
-        return 0.5 if abs(value - mean) < 1e-12 else float(value < mean)
+        return value >= mean, 0.5 if abs(value - mean) < 1e-12 else 0.0
     z = (value - mean) / sqrt(variance)
     if abs(z) < NEAR:
-        return normal_tail(z)
+        return z >= 0, normal_tail(abs(z))
     t, at = _saddlepoint(parts, value, z, sqrt(variance))
     root = sqrt(max(2 * (t * value - at.value), 0.0))
     step = abs(t) * sqrt(at.curve)
@@ -77,13 +91,7 @@ def upper_tail(parts: Sequence[CumulantPart], value: float) -> float:
         density = exp(-root * root / 2) / sqrt(2 * pi)
         tail = normal_tail(root) + density * (1 / step - 1 / root)
         tail = min(max(tail, 0.0), exp(-root * root / 2))
-    return float(tail if z > 0 else 1.0 - tail)  # parts of an array make it a NumPy number
-
-
-def two_sided(parts: Sequence[CumulantPart], value: float) -> float:
-    """p-value of a value in both tails: twice the smaller one."""
-    upper = upper_tail(parts, value)
-    return min(1.0, 2 * min(upper, 1.0 - upper))
+    return z > 0, float(tail)  # parts of an array make it a NumPy number
 
 
 def normal_tail(z: float) -> float:

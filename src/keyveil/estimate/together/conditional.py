@@ -23,7 +23,7 @@ from ..linear import single_keys
 from .identified_range import known_moments, possible_range
 from .joint import Evidence, HeldEvidence, JointMoments, evidence, not_together
 from .query import KINDS, Query
-from .query_answer import RANGES, ConditionalMatrix, QueryAnswer, QueryResults
+from .query_answer import ANSWER_KINDS, RANGES, ConditionalMatrix, QueryAnswer, QueryResults
 from .raw_lift import raw_lift
 from .shrunk_conditionals import ShrunkConditionals
 
@@ -102,6 +102,8 @@ class Conditionals(ShownResult):
     ``likelihood``, and ``level`` that of the intervals. ``to_frame``, ``plot`` and its own display show
     every key given every other.
     """
+
+    column_kinds = ANSWER_KINDS
 
     def __init__(self, plan: Plan, tally: Tally, estimator: str = "best", level: float = 0.95) -> None:
         if estimator not in ESTIMATORS:

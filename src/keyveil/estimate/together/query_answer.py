@@ -13,6 +13,7 @@ from ..answer import Estimate
 from .query import Query
 
 if TYPE_CHECKING:
+    from ...foundation.frame_output import Kinds
     from ...plot.style import Axes
 
 RANGES = {"frequency": (0.0, 1.0), "mean": (-1.0, 1.0), "lift": (0.0, inf)}
@@ -27,11 +28,19 @@ GUESS_NOTE = "guess: one of the values in the range (maximum entropy); only the 
 NO_SIGN_NOTE = "no sign: the tally does not show that these go together"
 MATRIX_KEYS = 12
 """Number of keys of a matrix that are shown as a table."""
+ANSWER_KINDS: Kinds = {
+    **dict.fromkeys(("query", "statistic", "target", "given", "how"), str),
+    "go_together": bool,
+    "reports": int,
+}
+"""The types of columns of answers, of which there may be none."""
 
 
 @dataclass(frozen=True, repr=False)
 class QueryAnswer(ShownResult):
     """A query, its estimate, and how the estimate was obtained."""
+
+    column_kinds = ANSWER_KINDS
 
     query: Query
     estimate: Estimate
@@ -110,6 +119,8 @@ class QueryAnswer(ShownResult):
 class QueryResults(ShownResult, Sequence[QueryAnswer]):
     """Answers to several queries, in their order."""
 
+    column_kinds = ANSWER_KINDS
+
     def __init__(self, answers: Iterable[QueryAnswer]) -> None:
         self._answers = tuple(answers)
         self.frame_library = self._answers[0].frame_library if self._answers else None
@@ -168,6 +179,8 @@ class QueryResults(ShownResult, Sequence[QueryAnswer]):
 
 class ConditionalMatrix(ShownResult, Sequence[list[QueryAnswer | None]]):
     """One statistic of every key given every other: row k, column c; None on the diagonal."""
+
+    column_kinds = ANSWER_KINDS
 
     def __init__(
         self,

@@ -100,7 +100,18 @@ def _ends(people: People, low: Number | None, high: Number | None) -> tuple[Numb
             "all values of the frame are equal, so it shows no range; pass low= and high=, or "
             "value=None if values do not matter"
         )
+    _tell_range(low is None, high is None)
     return ends
+
+
+def _tell_range(low: bool, high: bool) -> None:
+    """Say that the low end of the range, the high end or both are someone's values; never which."""
+    ends = " and ".join(word for word, taken in (("lowest", low), ("highest", high)) if taken)
+    stated = " and ".join(word for word, taken in (("low=", low), ("high=", high)) if taken)
+    notice(
+        f"the range is taken from the data, so a plan shows everyone the {ends} value; pass {stated} "
+        "to Schema.from_frame, as far as the scale is known without the data"
+    )
 
 
 def _short(end: float, rounding: str) -> float:

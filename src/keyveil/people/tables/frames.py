@@ -189,7 +189,8 @@ class Frame(Source):
 def flat_frame(source: Any, wanted: Collection[str | None]) -> Any:
     """A pandas frame whose columns are named by text, with the wanted levels of its index as columns.
 
-    The rest of the index is left out: it is no column. Any other frame is returned unchanged.
+    The rest of the index is left out: it is no column. Sparse columns, which Arrow does not have, are
+    filled. Any other frame is returned unchanged.
     """
     if not (hasattr(source, "reset_index") and hasattr(source, "columns")):
         return source
@@ -197,7 +198,9 @@ def flat_frame(source: Any, wanted: Collection[str | None]) -> Any:
     if levels:
         source = source.reset_index(level=[name for name in levels if name not in source.columns])
     source = source.reset_index(drop=True)
-    return source.set_axis([key_name(name) or str(name) for name in source.columns], axis=1)
+    frame = source.set_axis([key_name(name) or str(name) for name in source.columns], axis=1)
+    sparse = [name for name, kind in frame.dtypes.items() if type(kind).__name__ == "SparseDtype"]
+    return frame.assign(**{name: frame[name].sparse.to_dense() for name in sparse}) if sparse else frame
 
 
 def _with_key_names(table: Any, key: str) -> Any:

@@ -12,7 +12,7 @@ from ...foundation.lazy_names import loaded_later
 if TYPE_CHECKING:
     from .engine import Engine
     from .local_pool import LocalPool
-    from .privatising import Privatised, privatise_files
+    from .privatising import Privatised, broken_rows, privatise_files
     from .report_files import tally_files
     from .spark_engine import SparkEngine
 
@@ -23,9 +23,18 @@ __getattr__ = loaded_later(
         "LocalPool": "local_pool",
         "Privatised": "privatising",
         "SparkEngine": "spark_engine",
+        "broken_rows": "privatising",
         "privatise_files": "privatising",
         "tally_files": "report_files",
     },
 )
 
-__all__ = ["Engine", "LocalPool", "Privatised", "SparkEngine", "privatise_files", "tally_files"]
+__all__ = [
+    "Engine",
+    "LocalPool",
+    "Privatised",
+    "SparkEngine",
+    "broken_rows",
+    "privatise_files",
+    "tally_files",
+]

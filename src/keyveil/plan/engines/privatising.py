@@ -117,6 +117,21 @@ class PrivatiseSegment:
         return Privatised(reports, mapped, blocks=tuple(blocks))
 
 
+@dataclass(frozen=True)
+class CountBrokenRows:
+    """Counts the rows of a segment that break a rule, by rule."""
+
+    plan: str
+    columns: Columns
+
+    def __call__(self, segment: Segment) -> Counter[str]:
+        schema, mapped = unship(self.plan).schema, Counter[str]()
+        rows = SegmentRows(segment, self.columns)
+        for _ in read_people(schema, rows, **_arguments(self.columns), mapped=mapped):
+            pass
+        return +mapped
+
+
 def privatised_rows(
     plan: Plan,
     rows: Any,
@@ -130,12 +145,17 @@ def privatised_rows(
 
     ``mapped`` counts rows by rule, and ``empty`` the people who hold none of the keys.
     """
-    names: dict[str, Any] = {"person": columns.person, "key": columns.key, "value": columns.value}
-    lenient = columns.lenient
-    for people in read_people(plan.schema, rows, **names, lenient=lenient, chunk=chunk, mapped=mapped):
+    how = {**_arguments(columns), "chunk": chunk, "mapped": mapped}
+    for people in read_people(plan.schema, rows, **how):
         if empty is not None:
             empty["people"] += people.number_empty
         yield plan.privatise(people, coins)
+
+
+def _arguments(columns: Columns) -> dict[str, Any]:
+    """The columns as arguments of ``read_people``."""
+    names = {"person": columns.person, "key": columns.key, "value": columns.value}
+    return {**names, "lenient": columns.lenient}
 
 
 def write_reports(plan: Plan, batches: list[Reports], path: Path) -> None:
@@ -178,9 +198,7 @@ def privatise_files(
         raise TableError("name the column of values; only a schema of one level needs none")
     if not in_folder and not engine.on_one_machine:
         raise TableError(f"a cluster writes a folder of reports: end its name with a slash, {output}/")
-    table = parquet_table(sources, columns)
-    if not engine.on_one_machine:
-        table.paths = [os.path.abspath(path) for path in table.paths]
+    table = parquet_table(sources, columns, engine)
     coins = job_coins(coins)
     if in_folder:
         with whole_folder(Path(output).absolute()) as folder, _scratch(engine, folder) as scratch:
@@ -201,13 +219,38 @@ def privatise_files(
         return _into_file(plan, engine.each(work, segments, progress), output, coins, everyone)
 
 
+def broken_rows(
+    sources: Iterable[str | Path] | str | Path,
+    plan: Plan,
+    engine: Engine | None = None,
+    *,
+    person: str = "person",
+    key: str = "key",
+    value: str | None = "value",
+    shared: str | Path = ".",
+) -> Counter[str]:
+    """Number of rows of Parquet files and folders that break each rule.
+
+    A lenient ``privatise_files`` maps ``unknown_key``, ``no_key`` (a value without one), ``no_number``,
+    ``outside_range``, and ``repeated`` for rows that name a key of their person again. On a cluster,
+    rows that are not in order of people are sorted in ``shared``, a folder that all workers can write.
+    """
+    engine, columns = engine or LocalPool(), Columns(person, key, value, lenient=True)
+    table = parquet_table(sources, columns, engine)
+    with _scratch(engine, Path(shared).absolute()) as scratch:
+        work, segments = CountBrokenRows(ship(plan), columns), list(_segments(table, engine, scratch))
+        return engine.sum(work, segments) or Counter()
+
+
 def _scratch(engine: Engine, folder: Path | None = None) -> tempfile.TemporaryDirectory[str]:
     """A folder for sorted rows, removed at the end; on a cluster, within the one that workers share."""
     where = None if engine.on_one_machine else folder
     return tempfile.TemporaryDirectory(dir=where, prefix="_keyveil-rows-")
 
 
-def parquet_table(sources: Iterable[str | Path] | str | Path, columns: Columns) -> ParquetTable:
+def parquet_table(
+    sources: Iterable[str | Path] | str | Path, columns: Columns, engine: Engine
+) -> ParquetTable:
     """The table of Parquet files and folders, which is checked to have the columns."""
     paths = files_in([sources] if isinstance(sources, str | Path) else sources)
     for path in paths:
@@ -215,7 +258,9 @@ def parquet_table(sources: Iterable[str | Path] | str | Path, columns: Columns) 
             raise TableError(f"cannot read {path}: there is no such file")
         if not starts_with(path, PARQUET):
             raise TableError(f"{path} is no Parquet file; engines read tables in Parquet files")
-    return ParquetTable(paths, columns)
+    return ParquetTable(
+        paths if engine.on_one_machine else [os.path.abspath(path) for path in paths], columns
+    )
 
 
 def _segments(table: ParquetTable, engine: Engine, scratch: str) -> Iterator[Segment]:
