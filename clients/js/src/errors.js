@@ -34,6 +34,11 @@ export const BudgetError = named("BudgetError", "spent");
 /** The collector cannot be reached or trusted, accepts no answers now, or was asked in a wrong way. */
 export const ClientError = named("ClientError", "option");
 
+/** Refuse a plan for what it has. */
+export function refusePlan(fault) {
+  throw new PlanError(`the plan has ${fault}`);
+}
+
 /** Refuse to answer or to send. */
 export function refuse(message, code, cause) {
   throw new ClientError(message, code, cause);
