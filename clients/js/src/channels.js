@@ -22,8 +22,9 @@ import {
 const BAD_CHANNELS = "malformed channels";
 
 /**
- * For each shape: its members, with bounds if they are integers, and what reads them in this order;
- * undefined refuses.
+ * For each shape: its members, with bounds if they are integers; what reads them in this order, and
+ * `readInner` (undefined refuses); and the worst ratio of the channel, from the members and what was read.
+ * `demand.js` adds the shapes that few plans have.
  * A shape whose output is a set has `sets`, the number of possible ones, and `code(marks)`, the number of
  * one of them, which a report sends if there are few.
  */

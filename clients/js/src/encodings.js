@@ -14,6 +14,7 @@ const oneOf = (held, word) => held[scaled(word, held.length)];
  * For each encoding: the `kind` of states ("number" unless stated), whether it is for two levels
  * (`binary`), the number of `states`, `words` that it takes, whatever is held, and `encode`: the state.
  * Some have a `cap` on keys, which comes from the channel, and other demands on the channel (`fits`).
+ * `demand.js` adds the encodings that few plans have.
  */
 export const ENCODINGS = {
   __proto__: null,

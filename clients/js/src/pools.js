@@ -31,6 +31,7 @@ const BOUNDS = {
 
 const itemNumber = ({ place, sign }) => 2 * place + sign;
 
+/** What the encodings of sets have in common. */
 const SETS = {
   kind: "items",
   binary: true,
