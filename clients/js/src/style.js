@@ -7,7 +7,7 @@ section{
 color:var(--keyveil-ink,light-dark(#222,#eee));
 background:var(--keyveil-paper,light-dark(#fff,#111));
 font:var(--keyveil-font,1rem/1.5 system-ui,sans-serif);
-border:1px solid var(--line);border-radius:.5rem;padding:1.25rem;max-width:39.5rem}
+border:1px solid var(--line);border-radius:.5rem;padding:1.25rem;max-width:39.375rem}
 h2,h3,h4,p,ul,li{margin:.25rem 0;padding:0;font-size:1em}
 h2{font-size:1.25em}
 h3{margin-top:1.25rem}
