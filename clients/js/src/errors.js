@@ -55,19 +55,3 @@ export async function fault(code, facts = {}, Type = ClientError) {
   );
   return new Type(message, code);
 }
-
-/**
- * Refuse options that are no object, that have other names than those of `rules`, or other values than their
- * rules allow: [whether a value is right, what it must be].
- */
-export function checkOptions(options, rules, owner) {
-  const names = Object.keys(rules);
-  if (typeof options !== "object" || !options) refuse(`${owner} takes options like { ${names[0]}: … }`);
-  for (const name in options) {
-    const [isRight, right] = Object.hasOwn(rules, name)
-      ? rules[name]
-      : refuse(`${owner} has no option '${name}'; it has ${names.join(", ")}`);
-    if (options[name] !== undefined && !isRight(options[name]))
-      refuse(`the option ${name} of ${owner} must be ${right}`);
-  }
-}
