@@ -115,6 +115,12 @@ def assert_documented(bounds: list[tuple[int, int]], on_demand: dict[str, int]) 
     (row,) = (row for row in rows if list(row[1::2]) == limits)
     for kilobytes, (size, _) in zip(row[::2], bounds, strict=True):
         assert float(kilobytes) == pytest.approx(size / 1000, abs=0.1)
+    said = [f"{first} kB" for first, *_ in rows[1:]]
+    for readme in (ROOT / "README.md", CLIENT / "README.md"):
+        text = readme.read_text()
+        assert re.findall(r"([\d.]+ kB) minified and compressed, ([\d.]+ kB) with the notice", text) == [
+            tuple(said)
+        ]
     for module, size in on_demand.items():
         (kilobytes,) = re.findall(rf"\| `{module}`: .* \| ([\d.]+) kB \|", page)
         assert float(kilobytes) == pytest.approx(size / 1000, abs=0.1)
