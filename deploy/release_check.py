@@ -105,10 +105,7 @@ CLIENT_FILES = {
     "package.json",
     "README.md",
     "LICENSE",
-    "src/index.js",
-    "src/index.d.ts",
-    "src/consent.js",
-}
+} | {f"src/{file.name}" for file in (ROOT / "clients/js/src").iterdir()}
 IMPORT_CLIENT = """
 import { Client, PlanError } from "keyveil";
 import { fileStorage } from "keyveil/node";

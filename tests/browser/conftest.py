@@ -3,6 +3,7 @@
 - ``chromium``: a running browser, one for each file of tests.
 - ``watch``: makes contexts (separate visitors) and collects everything that a page must not do.
 - ``watched_page``: a page of a new context.
+- ``blank_page``: an empty page that may load the client's modules.
 - ``running_collector``: a collector process with an admin token, one for each file of tests.
 
 A test fails at its end if one of its pages asked another machine for anything, broke its
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from example_site import Site, serving
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -126,6 +128,20 @@ def watch(chromium: Browser) -> Iterator[Watch]:
 def watched_page(watch: Watch) -> Page:
     """A page of a new context whose faults fail the test."""
     return watch.context().new_page()
+
+
+@pytest.fixture(scope="module")
+def offline_site() -> Iterator[Site]:
+    """A site with the client's modules, whose pages have no collector."""
+    with serving("http://127.0.0.1:9") as site:
+        yield site
+
+
+@pytest.fixture
+def blank_page(watched_page: Page, offline_site: Site) -> Page:
+    """An empty page that may load the client's modules; there is no collector."""
+    watched_page.goto(f"{offline_site.url}/blank")
+    return watched_page
 
 
 class RunningCollector:

@@ -7,13 +7,11 @@ coins are secure, so a run is not repeatable.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from example_site import ROOT, Site, serving
-from playwright.sync_api import Page
+from example_site import ROOT
 from scipy.stats import chi2
 
 from keyveil import Plan, Schema, Views
@@ -60,24 +58,10 @@ DRAW = """async ([text, record, count, leak]) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    """The client's modules; there is no collector."""
-    with serving("http://127.0.0.1:9") as made:
-        yield made
-
-
-@pytest.fixture
-def page(watched_page: Page, site: Site) -> Page:
-    """An empty page that may load the client's modules."""
-    watched_page.goto(f"{site.url}/blank")
-    return watched_page
-
-
-def test_all_vectors_replay_in_the_browser(page):
+def test_all_vectors_replay_in_the_browser(blank_page):
     for file in sorted((ROOT / "vectors").glob("*.json")):
         vector = json.loads(file.read_text("utf-8"))
-        cells = page.evaluate(
+        cells = blank_page.evaluate(
             """async ([plan, cases]) => {
               const { readPlan } = await import("/src/index.js");
               const { recordedCells } = await import("/testing/recorded.js");
@@ -89,9 +73,9 @@ def test_all_vectors_replay_in_the_browser(page):
         assert cells == [case["cells"] for case in vector["cases"]], file.name
 
 
-def test_bad_plans_are_refused_in_the_browser(page):
+def test_bad_plans_are_refused_in_the_browser(blank_page):
     bad = json.loads((ROOT / "vectors" / "bad" / "plans.json").read_text("utf-8"))
-    names = page.evaluate(
+    names = blank_page.evaluate(
         """async (texts) => {
           const { readPlan } = await import("/src/index.js");
           const read = (text) => readPlan(text).then(() => "read", (error) => error.name);
@@ -152,7 +136,7 @@ def plans() -> dict[str, Plan]:
 
 
 @pytest.mark.sampled
-def test_the_samplers_follow_their_laws(page, scale):
+def test_the_samplers_follow_their_laws(blank_page, scale):
     seen = set()
     for name, plan in plans().items():
         assert plan.layout.one_cell
@@ -160,7 +144,7 @@ def test_the_samplers_follow_their_laws(page, scale):
             seen |= {part.encode, *(channel.shape for channel in part.channels)}
         law = law_of(plan, RECORD)
         assert abs(sum(law.values()) - 1) < 1e-9
-        counts = page.evaluate(DRAW, [plan.dumps(), RECORD, 5000 * scale, 0])
+        counts = blank_page.evaluate(DRAW, [plan.dumps(), RECORD, 5000 * scale, 0])
         assert p_value(counts, law) > FALSE_ALARM, name
     used = {"views", "item", "signs", "items", "pair_items", "padded", "size", "any_value"}
     assert used <= seen, used - seen
@@ -179,14 +163,14 @@ def test_the_samplers_follow_their_laws(page, scale):
 
 
 @pytest.mark.sampled
-def test_a_planted_leak_is_rejected(page):
+def test_a_planted_leak_is_rejected(blank_page):
     """A sampler that tells the truth in one of 20 reports, and one whose words lack their top bit."""
     plan = Plan.of(Schema.of(KEYS, 1, 5), "kvue", 1)
     law = law_of(plan, RECORD)
-    assert p_value(page.evaluate(DRAW, [plan.dumps(), RECORD, 20_000, 0.05]), law) < 1e-9
-    page.evaluate(
+    assert p_value(blank_page.evaluate(DRAW, [plan.dumps(), RECORD, 20_000, 0.05]), law) < 1e-9
+    blank_page.evaluate(
         """() => { const honest = crypto.getRandomValues.bind(crypto);
           crypto.getRandomValues = (words) => words.set(honest(words).map((word) => word >>> 1)); }"""
     )
-    counts = page.evaluate(DRAW, [plan.dumps(), RECORD, 20_000, 0])
+    counts = blank_page.evaluate(DRAW, [plan.dumps(), RECORD, 20_000, 0])
     assert p_value({cells: n for cells, n in counts.items() if cells in law}, law) < 1e-9

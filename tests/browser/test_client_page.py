@@ -527,11 +527,14 @@ EMPTIED = """() => new Promise((resolve) => {
 """The record that the page gives to the notice when its field is emptied."""
 
 
-@pytest.mark.parametrize("modules", ["copied", "mapped"])
-def test_the_page_of_the_docs_works(watched_page, running_collector, monkeypatch, modules):
+@pytest.mark.parametrize(("modules", "mechanism"), [("copied", "kvue"), ("mapped", "kvoh")])
+def test_the_page_of_the_docs_works(watched_page, running_collector, monkeypatch, modules, mechanism):
     """The complete page of docs/browser.md, with modules of its own, and with the collector's by its
-    import map; its code is inline, so the policy allows that. An empty field is not held."""
-    running_collector.create(f"menu-{modules}", Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1))
+    import map; its code is inline, so the policy allows that. An empty field is not held. The second
+    plan needs a module on demand."""
+    files: list[str] = []
+    watched_page.on("request", lambda request: files.append(request.url))
+    running_collector.create(f"menu-{modules}", Plan.of(Schema.of(["Pepsi"], 1, 5), mechanism, 1))
     html, mapped = re.findall(
         r"^```html\n(.*?)^```$", (DOCS / "browser.md").read_text(), re.MULTILINE | re.DOTALL
     )
@@ -551,6 +554,8 @@ def test_the_page_of_the_docs_works(watched_page, running_collector, monkeypatch
         assert np.isnan(watched_page.evaluate(EMPTIED)["Pepsi"])
         agreed(watched_page)
     assert running_collector.reports(f"menu-{modules}") == 1
+    on_demand = [url for url in files if url.endswith("/rows.js")]
+    assert on_demand == ([f"{running_collector.url}/client/rows.js"] if modules == "mapped" else [])
 
 
 def test_nothing_but_the_report_leaves(watch, site, running_collector):

@@ -6,12 +6,10 @@ import copy
 import hashlib
 import json
 import random
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
+from node_client import CLIENT, node
 
 from keyveil import REGISTRY, Plan, Schema, audit
 from keyveil.channel import Hash, Product, Subset, Table
@@ -19,17 +17,7 @@ from keyveil.people.views import Views
 from keyveil.plan.plan_document import canonical
 from keyveil.testing import example_plan
 
-CLIENT = Path(__file__).parents[2] / "clients" / "js"
 FILES = sorted((CLIENT / "test").glob("*.test.js"))
-
-
-def node(*words: str, given: str = "") -> str:
-    """What a Node process prints; its errors if it fails."""
-    program = shutil.which("node")
-    assert program is not None, "the tests need Node: apt-get install nodejs npm"
-    done = subprocess.run([program, *words], input=given, capture_output=True, text=True, cwd=CLIENT)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    return done.stdout
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -1,6 +1,6 @@
 /** The client: a device that answers each collection once and sends its report until it is counted. */
 import { checkEpoch, EPOCHS, MOST_EPOCH } from "./epochs.js";
-import { BudgetError, checkOptions, fault, PlanError, refuse } from "./errors.js";
+import { BudgetError, fault, PlanError, refuse } from "./errors.js";
 import {
   addAnswer,
   answerTo,
@@ -11,38 +11,13 @@ import {
   openLedger,
   refusalOf,
 } from "./ledger.js";
-import { chance, COUNT, Patience, pause } from "./patience.js";
+import { ANYTHING, checkOptions, OPTIONS, REFUSED } from "./options.js";
+import { chance, Patience, pause } from "./patience.js";
 import { isHash, MOST_BYTES, readPlan } from "./plan.js";
 import { recordOf } from "./record.js";
 import { floor, isCount, isText, isWhole, max, min } from "./slices.js";
 import { indexedDBStorage } from "./storage.js";
 import { ask, bodyOf, checkedURL, isTemporary, judge, LONGEST, named } from "./transport.js";
-
-/** A rule for what is checked elsewhere. */
-const ANYTHING = [() => true];
-const LIMIT = [
-  (value) => limitOf(value) > 0n,
-  'a number above zero without an exponent, like 4 or "0.5"',
-];
-const FUNCTION = [(value) => typeof value === "function", "a function"];
-const OPTIONS = {
-  cap: LIMIT,
-  allow: LIMIT,
-  allowEpoch: [isCount, "whole seconds, like 3600"],
-  token: [
-    (value) => isText(value) && /^[\x21-\x7e]+$/.test(value),
-    "one word, as keyveil token create prints it",
-  ],
-  storage: [
-    (value) => value?.read && value.update,
-    'a storage, like memoryStorage() or fileStorage("ledger.json")',
-  ],
-  patience: ANYTHING,
-  mostWaiting: COUNT,
-  fetch: FUNCTION,
-  clock: FUNCTION,
-};
-const REFUSED = { refused: [(value) => typeof value === "boolean", "true or false"] };
 
 /**
  * One device and one collector. It fires `outcome` (detail: the outcome) when a report that waited was sent

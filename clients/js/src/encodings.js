@@ -1,41 +1,22 @@
 /** Encodings: how a record becomes a state. A device holds { place, digit(word) }, ascending by place. */
+import { refusePlan } from "./errors.js";
 import { pairsOf } from "./record.js";
-import { floor, isText, isWhole, max, min, refuse, scaled, WORD } from "./slices.js";
+import { floor, isText, isWhole, max, min, scaled, WORD } from "./slices.js";
 
 const HALF = WORD / 2;
 /** Largest cap on the keys of a set. */
 const MOST_CAP = 64;
 
-/** The kept keys of a set: at most `cap`, every choice equally likely (Floyd's method). */
-function keptItems(held, words, cap) {
-  const count = min(cap, held.length);
-  const kept = [];
-  return held.slice(0, count).map((_, i) => {
-    const last = held.length - count + i;
-    const number = scaled(words[i], last + 1);
-    kept.push(kept.includes(number) ? last : number);
-    const { place, digit } = held[kept[i]];
-    return { place, sign: digit(words[cap + i]) - 1 };
-  });
-}
-
-const itemNumber = ({ place, sign }) => 2 * place + sign;
-
 /** One of the held keys, each equally likely; undefined if there is none. */
 const oneOf = (held, word) => held[scaled(word, held.length)];
-
-const SETS = {
-  kind: "items",
-  binary: true,
-  words: (places, cap) => 2 * cap,
-};
 
 /**
  * For each encoding: the `kind` of states ("number" unless stated), whether it is for two levels
  * (`binary`), the number of `states`, `words` that it takes, whatever is held, and `encode`: the state.
  * Some have a `cap` on keys, which comes from the channel, and other demands on the channel (`fits`).
+ * `demand.js` adds the encodings that few plans have.
  */
-const ENCODINGS = {
+export const ENCODINGS = {
   __proto__: null,
 
   views: {
@@ -55,45 +36,6 @@ const ENCODINGS = {
     states: (keys) => keys + 1,
     words: () => 1,
     encode: (held, [word]) => 1 + (oneOf(held, word)?.place ?? -1),
-  },
-
-  signs: {
-    kind: "signs",
-    binary: true,
-    states: (keys) => keys,
-    words: ({ length }) => length,
-    encode: (held, words, cap, keys, levels, places) => {
-      const signs = places.map((place) => +(words[place] < HALF));
-      for (const { place, digit } of held) signs[place] = digit(words[place]) - 1;
-      return signs;
-    },
-  },
-
-  items: {
-    ...SETS,
-    states: (keys) => 2 * keys,
-    cap: ({ held }) => held,
-    encode: (...task) => keptItems(...task).map(itemNumber),
-  },
-
-  pair_items: {
-    ...SETS,
-    states: (keys) => 2 * keys ** 2,
-    /** The cap on keys for which `held` is the largest number of keys and pairs of keys. */
-    cap: ({ held }) => (Math.sqrt(8 * held + 1) - 1) / 2,
-    fits: ({ shape }) => shape === "collision",
-    encode: (held, words, cap, keys) => {
-      const items = keptItems(held, words, cap);
-      const state = items.map(itemNumber);
-      items.sort((a, b) => a.place - b.place);
-      items.forEach((a, i) => {
-        for (const b of items.slice(i + 1)) {
-          const rank = (a.place * (2 * keys - a.place - 1)) / 2 + b.place - a.place - 1;
-          state.push(2 * keys + 4 * rank + 2 * a.sign + b.sign);
-        }
-      });
-      return state;
-    },
   },
 
   padded: {
@@ -127,7 +69,7 @@ const ENCODINGS = {
 
 /** An encoding by its name in a plan. */
 export const encodingNamed = (name) =>
-  (isText(name) && ENCODINGS[name]) || refuse("an unknown encoding");
+  (isText(name) && ENCODINGS[name]) || refusePlan("an unknown encoding");
 
 /** The cap on keys of an encoding with a channel; undefined if it has none. Refuses if they do not fit. */
 export function capFor({ kind = "number", binary, states, cap, fits }, channel, schema, places) {
@@ -140,7 +82,7 @@ export function capFor({ kind = "number", binary, states, cap, fits }, channel, 
     (!states || channel.states === states(keys, schema.levels, places, capped)) &&
     (!binary || schema.levels === 2) &&
     (!fits || fits(channel));
-  return fitting ? capped : refuse("a channel that does not fit its view");
+  return fitting ? capped : refusePlan("a channel that does not fit its view");
 }
 
 /**

@@ -34,6 +34,11 @@ export const BudgetError = named("BudgetError", "spent");
 /** The collector cannot be reached or trusted, accepts no answers now, or was asked in a wrong way. */
 export const ClientError = named("ClientError", "option");
 
+/** Refuse a plan for what it has. */
+export function refusePlan(fault) {
+  throw new PlanError(`the plan has ${fault}`);
+}
+
 /** Refuse to answer or to send. */
 export function refuse(message, code, cause) {
   throw new ClientError(message, code, cause);
@@ -49,20 +54,4 @@ export async function fault(code, facts = {}, Type = ClientError) {
     () => `refused: ${code}; nothing was sent`,
   );
   return new Type(message, code);
-}
-
-/**
- * Refuse options that are no object, that have other names than those of `rules`, or other values than their
- * rules allow: [whether a value is right, what it must be].
- */
-export function checkOptions(options, rules, owner) {
-  const names = Object.keys(rules);
-  if (typeof options !== "object" || !options) refuse(`${owner} takes options like { ${names[0]}: … }`);
-  for (const name in options) {
-    const [isRight, right] = Object.hasOwn(rules, name)
-      ? rules[name]
-      : refuse(`${owner} has no option '${name}'; it has ${names.join(", ")}`);
-    if (options[name] !== undefined && !isRight(options[name]))
-      refuse(`the option ${name} of ${owner} must be ${right}`);
-  }
 }

@@ -3,7 +3,7 @@
  * it apart.
  */
 
-/** Texts of the notice for visitors, by the codes of errors; they belong to those of `consent.js`. */
+/** Texts of the notice for visitors, by the codes of errors; they belong to those of `texts.js`. */
 export const TROUBLES = {
   closed: "Nothing was sent: this question is closed.",
   paused: "Nothing was sent: this question takes no answers now.",

@@ -3,27 +3,27 @@
  * A plan without parts has one.
  */
 import { readChannel } from "./channels.js";
+import { loadKinds } from "./demand.js";
 import { capFor, encodingNamed, heldKeys } from "./encodings.js";
+import { refusePlan } from "./errors.js";
 import { isDecimal } from "./exact.js";
 import {
-  BAD_CHANNELS,
   ceil,
   isList,
   isText,
   isWhole,
   max,
   memberCount,
-  refuse,
   scaled,
   sliceEnds,
   sliceOf,
-  TOO_MUCH,
 } from "./slices.js";
 
 const MOST = 2 ** 20;
 const MOST_TALLY = 2 ** 24;
 const MOST_SUBSET_STATES = 2 ** 13;
 const MOST_MIXED = 4096;
+const TOO_MUCH = "too many views or cells";
 const BAD_VIEWS = "malformed views";
 const BAD_LEVELS = "malformed levels";
 const BAD_PARTS = "malformed parts";
@@ -36,7 +36,7 @@ export function checkMechanism(mechanism) {
     !isList(parameters) &&
     Object.values(parameters).every((value) => typeof value !== "object");
   const known = isText(name) && ["paper", "tight"].includes(calibrate);
-  if (memberCount(mechanism) !== 3 || !known || !plain) refuse("a malformed mechanism");
+  if (memberCount(mechanism) !== 3 || !known || !plain) refusePlan("a malformed mechanism");
 }
 
 /** The schema of a plan: its keys with their ranges, and the levels of values. */
@@ -54,7 +54,7 @@ export function readSchema(schema) {
     ranges.every(isRange) &&
     // equal ranges are written once
     (ranges.length === 1 || new Set(ranges.map(String)).size > 1);
-  if (!fitting) refuse("malformed keys or ranges");
+  if (!fitting) refusePlan("malformed keys or ranges");
   const ends = ranges.map((range) => range.map(Number));
   return { keys, index, rangeOf: (place) => ends[place] ?? ends[0], levels: checkLevels(levels) };
 }
@@ -68,7 +68,9 @@ const isRange = (range) =>
   range[1] - range[0] > 0 &&
   range[1] - range[0] < Infinity;
 
-const checkLevels = (levels) => (isWhole(levels, 1, 64) ? levels : refuse(BAD_LEVELS));
+const checkLevels = (levels) => (isWhole(levels, 1, 64) ? levels : refusePlan(BAD_LEVELS));
+
+const endsOf = (weights, count) => sliceEnds(weights, count, 1) ?? refusePlan("malformed weights");
 
 /** Views over some keys: the places of each view, and which view a word picks. */
 function readViews(views, keys, whole) {
@@ -87,8 +89,8 @@ function readViews(views, keys, whole) {
     isWhole(places.length, 1, MOST) &&
     (named || places.every(isView)) &&
     !(whole && (places.length > 1 || String(places) !== String(all)));
-  if (!fitting) refuse(BAD_VIEWS);
-  const ends = weights === "even" ? null : sliceEnds(weights, places.length, 1);
+  if (!fitting) refusePlan(BAD_VIEWS);
+  const ends = weights === "even" ? null : endsOf(weights, places.length);
   return { places, pick: (word) => (ends ? sliceOf(word, ends) : scaled(word, places.length)) };
 }
 
@@ -102,17 +104,17 @@ function readPart(document, schema, before) {
   const keys = schema.keys.length;
   const { places, pick } = readViews(views, keys, encode !== "views");
   const count = places.length;
-  if (!isList(listed) || !listed.length) refuse(BAD_CHANNELS);
+  if (!isList(listed) || !listed.length) refusePlan("no channels");
   const channels = listed.map((channel) => {
     if (channel?.shape === "subset") before.subsets += channel.states;
-    return before.subsets > MOST_SUBSET_STATES ? refuse(TOO_MUCH) : readChannel(channel);
+    return before.subsets > MOST_SUBSET_STATES ? refusePlan(TOO_MUCH) : readChannel(channel);
   });
   const isChannel = (number) => isWhole(number, 0, channels.length - 1);
   if (
     numbers !== undefined &&
     !(isList(numbers) && numbers.length === count && numbers.every(isChannel))
   )
-    refuse("a malformed channel_of");
+    refusePlan("a malformed channel_of");
   const channelOf = (view) => channels[numbers ? numbers[view] : 0];
   const { many } = channelOf(0);
   /** The own cell of each view, after those of the parts before, and its cap on keys. */
@@ -121,7 +123,7 @@ function readPart(document, schema, before) {
   places.forEach((place, view) => {
     const channel = channelOf(view);
     caps.push(capFor(encoding, channel, schema, place));
-    if (channel.many !== many) refuse(BAD_VIEWS);
+    if (channel.many !== many) refusePlan(BAD_VIEWS);
     if (!many) before.widest = max(before.widest, channel.cells);
     own.push(before.cells);
     before.cells += 1 + channel.cells;
@@ -129,7 +131,7 @@ function readPart(document, schema, before) {
   before.many ||= many;
   before.views += count;
   const mixed = before.many && before.widest > MOST_MIXED;
-  if (before.views > MOST || before.cells > MOST_TALLY || mixed) refuse(TOO_MUCH);
+  if (before.views > MOST || before.cells > MOST_TALLY || mixed) refusePlan(TOO_MUCH);
 
   /** Where the words of a view's channel begin. */
   const startOf = (view) => {
@@ -161,17 +163,18 @@ function readPart(document, schema, before) {
 }
 
 /** The parts of a plan: those that it lists, or itself as the only one; and the ends of their slices. */
-export function readParts({ parts: listed, ...body }, schema) {
+export async function readParts({ parts: listed, ...body }, schema) {
   const before = { views: 0, cells: 0, subsets: 0, widest: 0, many: false };
-  if (listed === undefined) return { parts: [readPart(body, schema, before)] };
-  if (!isList(listed) || !isWhole(listed.length, 2, 8)) refuse(BAD_PARTS);
+  if (listed !== undefined && !(isList(listed) && isWhole(listed.length, 2, 8))) refusePlan(BAD_PARTS);
+  await loadKinds(listed ?? [body]);
+  if (!listed) return { parts: [readPart(body, schema, before)] };
   const parts = listed.map((part) => {
-    if (memberCount(part) !== (part.channel_of === undefined ? 6 : 7)) refuse(BAD_PARTS);
+    if (memberCount(part) !== (part.channel_of === undefined ? 6 : 7)) refusePlan(BAD_PARTS);
     checkMechanism(part.mechanism);
     return readPart(part, { ...schema, levels: checkLevels(part.levels) }, before);
   });
   const levels = max(...parts.map((part) => part.schema.levels));
-  if (schema.levels !== levels) refuse(BAD_LEVELS);
+  if (schema.levels !== levels) refusePlan(BAD_LEVELS);
   const weights = listed.map(({ weight }) => weight);
-  return { parts, ends: sliceEnds(weights, parts.length, 1) };
+  return { parts, ends: endsOf(weights, parts.length) };
 }

@@ -1,7 +1,7 @@
 /** When a report is sent, and sent again. All times are in seconds; docs/client.md says why. */
-import { checkOptions } from "./errors.js";
+import { checkOptions, COUNT, NUMBER } from "./options.js";
 import { secureWords } from "./report.js";
-import { ceil, isCount, max, min, WORD } from "./slices.js";
+import { ceil, max, min, WORD } from "./slices.js";
 
 /** Let some seconds pass, and never less: a timer may fire early. */
 export async function pause(seconds) {
@@ -13,9 +13,6 @@ export async function pause(seconds) {
 /** A secure random number, uniform on [0, 1). */
 export const chance = () => secureWords(1)[0] / WORD;
 
-/** The rule of options that count something. */
-export const COUNT = [isCount, "a whole number, 1 or more"];
-const NUMBER = [(value) => Number.isFinite(value) && value >= 0, "a number, 0 or more"];
 const RULES = {
   attempts: COUNT,
   first: NUMBER,

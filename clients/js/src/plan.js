@@ -2,12 +2,12 @@
  * Plans: read without trust. A plan is refused unless its hash is that of its content and its integers
  * prove the epsilon that it promises.
  */
-import { PlanError } from "./errors.js";
+import { PlanError, refusePlan } from "./errors.js";
 import { decimalText, logUp, units } from "./exact.js";
 import { checkMechanism, readParts, readSchema } from "./parts.js";
-import { proof, worstOf } from "./proofs.js";
+import { worstOf } from "./ratios.js";
 import { pairsOf } from "./record.js";
-import { isList, isText, isWhole, memberCount, refuse } from "./slices.js";
+import { ceil, isList, isText, isWhole, memberCount, WORD } from "./slices.js";
 
 const CLIENT = '{"cap":"none","no_number":"not held","outside_range":"clip","unknown_key":"ignore"}';
 /** Largest size of a plan in bytes. */
@@ -18,9 +18,9 @@ export function canonical(value) {
   if (isText(value) ? value.isWellFormed() : Number.isSafeInteger(value)) return JSON.stringify(value);
   if (isList(value)) return `[${value.map(canonical).join()}]`;
   const names =
-    typeof value === "object" && value ? Object.keys(value).sort() : refuse("an unknown value");
+    typeof value === "object" && value ? Object.keys(value).sort() : refusePlan("an unknown value");
   const texts = names.map((name) =>
-    /^\w+$/.test(name) ? `"${name}":${canonical(value[name])}` : refuse("an unknown member"),
+    /^\w+$/.test(name) ? `"${name}":${canonical(value[name])}` : refusePlan("an unknown member"),
   );
   return `{${texts.join()}}`;
 }
@@ -37,7 +37,7 @@ export const isHash = (value) => isText(value) && /^[0-9a-f]{64}$/.test(value);
 
 /** A plan that can be trusted, from its text or from its JSON document. */
 export async function readPlan(given) {
-  if (given?.length > MOST_BYTES) refuse("more than 16 MiB");
+  if (given?.length > MOST_BYTES) refusePlan("more than 16 MiB");
   let body;
   let text;
   try {
@@ -45,18 +45,19 @@ export async function readPlan(given) {
     text = canonical(body);
   } catch (error) {
     // SyntaxError: not JSON; RangeError: nested too deeply
-    throw error instanceof PlanError ? error : refuse("text that is no JSON");
+    throw error instanceof PlanError ? error : refusePlan("text that is no JSON");
   }
   const { hash, ...content } = body;
-  if (body.format !== "keyveil/plan/1") refuse("an unknown version");
-  if (isText(given) && given.replace(/\n$/, "") !== text) refuse("text that is not in canonical form");
+  if (body.format !== "keyveil/plan/1") refusePlan("an unknown version");
+  if (isText(given) && given.replace(/\n$/, "") !== text)
+    refusePlan("text that is not in canonical form");
   if (!isHash(hash) || (await sha256(canonical(content))) !== hash)
-    refuse("a hash that does not match its content");
+    refusePlan("a hash that does not match its content");
   return planOf(JSON.parse(text));
 }
 
 /** A plan whose hash is right. */
-function planOf(document) {
+async function planOf(document) {
   const {
     hash,
     epsilon,
@@ -67,27 +68,27 @@ function planOf(document) {
     chain = null,
   } = document;
   const members = listed ? 7 : numbers ? 10 : 9;
-  if (memberCount(document) !== members + (chain ? 1 : 0)) refuse("unknown members");
-  if (canonical(client) !== CLIENT) refuse("an unknown client");
+  if (memberCount(document) !== members + (chain ? 1 : 0)) refusePlan("unknown members");
+  if (canonical(client) !== CLIENT) refusePlan("an unknown client");
   checkMechanism(mechanism);
   if (chain) checkChain(chain);
   const schema = readSchema(document.schema);
   const { keys } = schema;
-  const { parts, ends } = readParts(document, schema);
+  const { parts, ends } = await readParts(document, schema);
   const { promised, proven } = epsilon ?? {};
   /** The epsilon that the integers prove, in units of 10^-18. */
   const cost = logUp(
     ...worstOf(
       parts.flatMap(({ channels, encode }) =>
-        channels.map((channel) => proof(encode, channel, keys.length)),
+        channels.map((channel) => worstAfter(encode, channel, keys.length)),
       ),
     ),
   );
   const promise = units(promised);
   if (memberCount(epsilon) !== 2 || promise === null || promise > units("20"))
-    refuse("malformed epsilons");
-  if (cost > promise) refuse("integers that break its promise of epsilon");
-  if (decimalText(cost) !== proven) refuse("a proven epsilon other than its integers prove");
+    refusePlan("malformed epsilons");
+  if (cost > promise) refusePlan("integers that break its promise of epsilon");
+  if (decimalText(cost) !== proven) refusePlan("a proven epsilon other than its integers prove");
   const { name } = mechanism;
   return {
     hash,
@@ -110,5 +111,17 @@ function planOf(document) {
 
 function checkChain({ round, parent, total }) {
   const linked = round === 1 ? parent === "" : isHash(parent);
-  if (!isWhole(round, 1, 2 ** 20) || !linked || units(total) === null) refuse("a malformed chain");
+  if (!isWhole(round, 1, 2 ** 20) || !linked || units(total) === null) refusePlan("a malformed chain");
+}
+
+/**
+ * The worst ratio of a channel after an encoding, between two records. Padding to a length spreads a
+ * record over that many states, so a state's own share is at most ceil(2^32 / length).
+ */
+function worstAfter(encode, { shape, values, states, rest, worst }, keys) {
+  const [top, bottom] = worst();
+  if (encode !== "padded" || shape !== "symmetric") return [top, bottom];
+  const share = BigInt(ceil(WORD / (states / 2 - keys)));
+  const heavy = BigInt(values[2] + (rest > 0));
+  return [share * top + (BigInt(WORD) - share) * heavy, BigInt(WORD) * bottom];
 }

@@ -1,5 +1,6 @@
 /** What a plan means for a person: odds, and possible reports that are never stored or sent. */
 import { drawCells } from "./report.js";
+import { floor } from "./slices.js";
 
 /**
  * Possible reports of a record, from fresh coins, in words: [{ keys, says }]. `keys` are the names that a
@@ -26,7 +27,7 @@ function described({ parts }, cells) {
   let output = cells[1] - cells[0] - 1; // "state i", the first key being the most significant digit
   const said = (place) => {
     const digit = output % (levels + 1);
-    output = Math.floor(output / (levels + 1));
+    output = floor(output / (levels + 1));
     const [low, high] = rangeOf(place);
     if (!digit) return null;
     return levels > 1 ? low + ((digit - 1) / (levels - 1)) * (high - low) : true;

@@ -1,20 +1,9 @@
 /** What all shapes and encodings share: checks of values, and words that are cut into slices. */
-import { PlanError } from "./errors.js";
-
 export const { ceil, floor, max, min } = Math;
 export const isList = Array.isArray;
 export const WORD = 2 ** 32;
 /** Largest number of outputs for which a report is one cell. */
 export const FEW = 4096;
-/** Faults of a plan. */
-export const BAD_CHANNELS = "malformed channels";
-export const TOO_MUCH = "too many views or cells";
-
-/** Refuse a plan for what it has. */
-export function refuse(fault) {
-  throw new PlanError(`the plan has ${fault}`);
-}
-
 export const isText = (value) => typeof value === "string";
 
 /** Whether a value is a whole number from low to high. */
@@ -33,12 +22,12 @@ export const memberCount = (value) => Object.keys(value ?? {}).length;
 export const scaled = (word, count) =>
   floor(((word >>> 16) * count + floor(((word & 65535) * count) / 65536)) / 65536);
 
-/** Upper ends of the slices of `count` weights, each at least `least`, that sum to 2^32. */
+/** Upper ends of the slices of `count` weights, each at least `least`; undefined if they do not sum to 2^32. */
 export function sliceEnds(weights, count, least) {
   let sum = 0;
   const ends =
     isList(weights) && weights.map((weight) => (sum += isWhole(weight, least, WORD) ? weight : NaN));
-  return ends.length === count && sum === WORD ? ends : refuse("malformed weights");
+  if (ends.length === count && sum === WORD) return ends;
 }
 
 /** The number whose slice owns a word. */
@@ -51,14 +40,4 @@ export const sliceOf = (word, ends) => ends.findIndex((end) => word < end);
 export function evenSlice(over, width, rest) {
   const heavy = rest * (width + 1);
   return over < heavy ? floor(over / (width + 1)) : rest + floor((over - heavy) / width);
-}
-
-/** Number of choices of `size` out of `count`, or Infinity if it is more than 4,096. */
-export function choices(count, size) {
-  let product = 1;
-  for (let i = 1; i <= min(size, count - size); i++) {
-    product = (product * (count - i + 1)) / i;
-    if (product > FEW) return Infinity;
-  }
-  return size < 0 || size > count ? 0 : product;
 }

@@ -60,6 +60,21 @@ test("a plan is read from its text, with or without the line feed of a file", as
   await assert.rejects(readPlan("x".repeat(2 ** 24 + 1)), /16 MiB/);
 });
 
+test("names of shapes and encodings that are no texts are refused", async () => {
+  const { canonical, sha256 } = await import("../src/plan.js");
+  const { hash, ...plan } = load("coco.json").plan;
+  const [channel] = plan.channels;
+  for (const name of [{ toString: 1 }, ["coco"], 7, "", "constructor", "__proto__"])
+    for (const changes of [
+      { encode: name },
+      { channels: [{ ...channel, shape: name }] },
+      { channels: name },
+    ]) {
+      const body = { ...plan, ...changes };
+      await assert.rejects(readPlan({ ...body, hash: await sha256(canonical(body)) }), PlanError);
+    }
+});
+
 test("what a mechanism is called does not matter", async () => {
   const { canonical, sha256 } = await import("../src/plan.js");
   const { plan, cases } = load("kvue.json");
