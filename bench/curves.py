@@ -15,7 +15,7 @@ from time import process_time
 from typing import Any
 
 from keyveil import Coins, Plan, Schema, Tally, synthetic
-from keyveil.plot.style import LINES, MARKS, grid_of, lightly, save_figure
+from keyveil.plot.style import LINES, MARKS, grid_of, lightly, log_axis, save_figure
 from keyveil.simulate.speed.stopwatch import PEAK, process_cost, python
 from keyveil.simulate.speed.timed_people import one_each
 from keyveil.simulate.tallies import simulate
@@ -240,9 +240,9 @@ def draw(figures: dict[str, list[Point]]) -> None:
     figure, panels = grid_of(PICTURE, 2, 11, 8, 2)
     shown = {
         "people": ("privatise", "seconds to privatise and tally"),
-        "keys": ("estimate", "seconds of an estimate"),
-        "views": ("matrix", "seconds of the conditional matrix"),
-        "epsilon": ("person", "seconds of a person"),
+        "keys": ("estimate", "seconds for an estimate"),
+        "views": ("matrix", "seconds for the conditional matrix"),
+        "epsilon": ("person", "seconds to privatise one person"),
     }
     for panel, (curve, (what, title)) in zip(panels.flat, shown.items(), strict=True):
         other = panel.twinx() if curve != "epsilon" else None
@@ -253,8 +253,8 @@ def draw(figures: dict[str, list[Point]]) -> None:
             panel.plot(at, [p[what] for p in own], label=name, **look)
             if other is not None:
                 other.plot(at, [p["MiB"] for p in own], ls="--", lw=1, **look, mfc="white")
-        panel.set_xscale("log")
-        panel.set_yscale("log")
+        log_axis(panel, "x")
+        log_axis(panel, "y")
         panel.set_xlabel(curve)
         panel.set_title(title, loc="left", fontsize=10)
         lightly(panel)
