@@ -102,7 +102,9 @@ def _walked(plan: Plan) -> bool:
     return walks and plan.encoding.draws_held_key and plan.channel_start(0) == 2
 
 
-def _chunks(people: People, source: BlockSource, words: int) -> Iterator[tuple[slice, Words]]:
+def _chunks(
+    people: People, source: BlockSource, words: int, by_rows: bool = False
+) -> Iterator[tuple[slice, Words]]:
     """Runs of people with the first words of their streams, in memory that is used again."""
     count = -(-words // WORDS_PER_BLOCK)
     size = max(1, min(len(people), BLOCKS // count))
@@ -110,7 +112,7 @@ def _chunks(people: People, source: BlockSource, words: int) -> Iterator[tuple[s
     room = np.empty(size * count * 4 * WORDS_PER_BLOCK + 15, np.uint8)
     for first in range(0, len(people), size):
         rows = slice(first, min(first + size, len(people)))
-        yield rows, source.fill(people.addresses[rows], count, plain, room)
+        yield rows, source.fill(people.addresses[rows], count, plain, room, by_rows)
 
 
 # -- any encoding, and channels whose report is one cell -------------------------------------------
@@ -135,7 +137,7 @@ def _drawn_codes(
     single = plan.channel_of is None or len(set(plan.channel_of)) == 1
     draw = _OneChannel(plan, loops) if single else _Channels(plan, coins, loops)
     codes = np.empty(len(people), plan.layout.code_type)
-    for rows, words in _chunks(people, source, draw.words):
+    for rows, words in _chunks(people, source, draw.words, plan.encoding.by_rows):
         if len(views) == 1:
             states = encode(rows, words, _NO_VIEWS)
             draw(people.addresses[rows], words, _NO_VIEWS, states, codes[rows])

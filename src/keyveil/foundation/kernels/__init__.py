@@ -20,7 +20,8 @@ ROOMS = {
         "round_in_views",
     ),
     "word_slices": ("draw_slices", "draw_subset"),
-    "set_cells": ("encode_items", "name_coco", "name_collision"),
+    "set_items": ("encode_items",),
+    "set_cells": ("name_coco", "name_collision"),
     "bit_planes": (
         "AT_FIRST",
         "draw_bits",
@@ -29,7 +30,7 @@ ROOMS = {
         "finish_planes",
         "mark_own",
     ),
-    "vector_aes": ("FAST_AES", "encrypt_streams", "expand_key"),
+    "vector_aes": ("FAST_AES", "encrypt_rows", "encrypt_streams", "expand_key"),
     "plane_tiles": ("MOST_LAWS", "draw_tiles"),
     "packed_cells": ("pack_symbols", "pack_three", "pack_two"),
     "named_cells": ("name_keys",),
