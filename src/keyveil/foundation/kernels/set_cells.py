@@ -166,7 +166,7 @@ def _name_of_many(
 def _claim(
     words: Any, column: Any, items: Any, i: Any, run: Any, bases: Any, small: Any, claims: Any
 ) -> None:
-    """Everyone's i-th claim: its pair of cells, its rank, whether it is above, and whether it is high."""
+    """Everyone's i-th claim: its pair of cells, rank, whether it is above, and whether it is high."""
     alone()
     at, size = run
     half = small >> U(1)

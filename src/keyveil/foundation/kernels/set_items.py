@@ -47,7 +47,7 @@ def _choose(
         number += ((seen[p] >> (number & U(63))) & U(1)) * (last - number)
         number = number if held[p] > most else i
         seen[p] |= U(1) << (number & U(63))
-        chosen[i, p] = number
+        chosen[p] = number
 
 
 @jit
@@ -64,46 +64,41 @@ def _choose_of_many(words: Any, at: Any, size: Any, i: Any, most: Any, held: Any
 
 @jit
 def _read(
-    chosen: Any, i: Any, size: Any, first: Any, table: Any, ranges: Any, own: Any, over: Any, width: Any
+    chosen: Any, size: Any, first: Any, table: Any, ranges: Any, own: Any, over: Any, width: Any
 ) -> None:
-    """The i-th kept key of each person, its value above the lowest one, and the width of its range."""
+    """Everyone's chosen key, its value above the lowest one, and the width of its range."""
     keys, values = table
-    low, high = ranges
+    low, widths = ranges
     last_row = U(len(keys) - 1)  # read in place of what a person does not hold
     for p in range(size):
-        row = min(first[p] + chosen[i, p], last_row)
+        row = min(first[p] + chosen[p], last_row)
         key = U(keys[row])
-        own[p], over[p], width[p] = key, values[row] - low[key], high[key] - low[key]
+        own[p], over[p], width[p] = key, values[row] - low[key], widths[key]
 
 
 @jit
 def _round(
-    words: Any, at: Any, size: Any, column: Any, own: Any, over: Any, width: Any, signed: Any, i: Any
+    words: Any, at: Any, size: Any, column: Any, i: Any, held: Any, kept: Any, items: Any
 ) -> None:
     """The items of the keys that were read, with the operations of ``Schema.rounded``."""
     alone()
+    own, over, width = kept
     for p in range(size):
         up = np.floor(over[p] / width[p] * 4294967296.0)
-        signed[i, p] = W(2) * own[p] + W(np.float64(words[at + p, column]) < up)
+        item = W(2) * own[p] + W(np.float64(words[at + p, column]) < up)
+        items[i, at + p] = item if i < held[p] else NONE
 
 
 @jit
-def _pair(d: Any, size: Any, i: Any, j: Any, signed: Any, pairs: Any) -> None:
-    """The item of the pair of everyone's i-th and j-th items."""
+def _pair(d: Any, at: Any, size: Any, i: Any, j: Any, items: Any, place: Any) -> None:
+    """The item of the pair of everyone's i-th and j-th items, if there are both."""
     alone()
-    for p in range(size):
-        lower, upper = U(min(signed[i, p], signed[j, p])), U(max(signed[i, p], signed[j, p]))
+    for p in range(at, at + size):
+        lower, upper = U(min(items[i, p], items[j, p])), U(max(items[i, p], items[j, p]))
         key, other = lower >> U(1), upper >> U(1)
         rank = ((key * (U(2) * d - key - U(1))) >> U(1)) + other - key - U(1)
-        pairs[p] = W(U(2) * d + U(4) * rank + U(2) * (lower & U(1)) + (upper & U(1)))
-
-
-@jit
-def _write(i: Any, held: Any, own: Any, items: Any, place: Any, at: Any, size: Any) -> None:
-    """Everyone's item at a place, if they hold more than i keys."""
-    alone()
-    for p in range(size):
-        items[place, at + p] = own[p] if i < held[p] else NONE
+        item = W(U(2) * d + U(4) * rank + U(2) * (lower & U(1)) + (upper & U(1)))
+        items[place, p] = item if upper != U(NONE) else NONE
 
 
 @jit
@@ -114,13 +109,13 @@ def encode_items(
 
     If there are more than ``cap`` rows, each pair of kept keys follows as one more item.
     """
-    most, people = U(cap), U(words.shape[0])
+    most, people, pairs = U(cap), U(words.shape[0]), len(items) > cap
     if len(keys) == 0:
         items[:] = NONE
         return
-    signed, chosen = np.empty((cap, RUN), np.uint32), np.empty((cap, RUN), np.uint64)
     first, held, seen = np.empty(RUN, np.uint64), np.empty(RUN, np.uint64), np.empty(RUN, np.uint64)
-    own, over, width = np.empty(RUN, np.uint32), np.empty(RUN), np.empty(RUN)
+    chosen, kept = np.empty((cap, RUN), np.uint64), (np.empty(RUN, W), np.empty(RUN), np.empty(RUN))
+    ranges = low, high - low
     for at in range(U(0), people, U(RUN)):
         size, place = min(U(RUN), people - at), most
         many = _begin(starts, at, size, first, held, seen)
@@ -128,11 +123,9 @@ def encode_items(
             if many:
                 _choose_of_many(words, at, size, i, most, held, chosen)
             else:
-                _choose(words, at, size, i, most, held, seen, chosen)
-            _read(chosen, i, size, first, (keys, values), (low, high), own, over, width)
-            _round(words, at, size, U(1) + most + i, own, over, width, signed, i)
-            _write(i, held, signed[i], items, i, at, size)
-            for j in range(i if U(items.shape[0]) > most else U(0)):
-                _pair(U(len(low)), size, i, j, signed, own)
-                _write(i, held, own, items, place, at, size)
+                _choose(words, at, size, i, most, held, seen, chosen[i])
+            _read(chosen[i], size, first, (keys, values), ranges, *kept)
+            _round(words, at, size, U(1) + most + i, i, held, kept, items)
+            for j in range(i if pairs else U(0)):
+                _pair(U(len(low)), at, size, i, j, items, place)
                 place += U(1)
