@@ -161,7 +161,7 @@ def test_weighted_views_are_picked_at_every_threshold(count):
     views = Views(((0,),) * count, tuple(np.diff([0, *ends, WORD]).tolist()))
     words = near(ends)[:, None]
     picked = np.empty(len(words), np.uint32)
-    loops.pick_weighted(words, views.bounds, picked)
+    loops.pick_weighted(words, *views.guide, picked)
     assert np.array_equal(picked, views.pick(words[:, 0]))
 
 

@@ -11,8 +11,11 @@ import numpy as np
 
 from ..foundation.arrays import WORD, Integers, Words
 from ..foundation.errors import PlanError
+from ..foundation.slot_guide import slot_guide
 
 MOST_VIEWS = 1 << 20
+_MOST_BITS = 16
+"""Maximum number of bits of a word that say where the search for its view begins."""
 
 
 @lru_cache(maxsize=16)
@@ -76,6 +79,12 @@ class Views:
             count = len(self.keys)
             return np.array([-(-i * WORD // count) for i in range(1, count)], np.uint64)
         return np.cumsum(np.array(self.weights, np.uint64))[:-1]
+
+    @cached_property
+    def guide(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """What loops need to find the slice of a word."""
+        bits = min(_MOST_BITS, max(8, 1 + len(self.keys).bit_length()))
+        return slot_guide(self.bounds[None], bits)
 
     @cached_property
     def shares(self) -> np.ndarray:

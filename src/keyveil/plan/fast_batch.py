@@ -146,7 +146,7 @@ def _drawn_codes(
         if views.weights is None:
             loops.pick_views(words, len(views), picked)
         else:
-            loops.pick_weighted(words, views.bounds, picked)
+            loops.pick_weighted(words, *views.guide, picked)
         states, outputs = encode(rows, words, picked), np.empty(len(words), np.uint32)
         draw(people.addresses[rows], words, picked, states, outputs)
         if single:

@@ -12,12 +12,11 @@ ROOMS = {
     "held_keys": ("pick_items", "report_items", "walk"),
     "view_states": (
         "encode_padded",
+        "encode_views",
         "encode_whole",
-        "find_in_views",
         "join_codes",
         "pick_views",
         "pick_weighted",
-        "round_in_views",
     ),
     "word_slices": ("draw_slices", "draw_subset"),
     "set_items": ("encode_items",),

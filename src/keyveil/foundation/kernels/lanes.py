@@ -108,6 +108,16 @@ def set_bits(typing: Any, bits: Any) -> Any:
     return types.uint64(types.uint64), build
 
 
+@jit
+def slot_of(word: Any, state: Any, ends: Any, guide: Any, shift: Any) -> Any:
+    """The slot of [0, 2^32) that contains the word; see ``foundation.slot_guide``."""
+    slot = U(guide[state, word >> shift])
+    slot += U(word >= ends[state, slot])  # hardly ever one more: that branch is guessed right
+    while word >= ends[state, slot]:
+        slot += U(1)
+    return slot
+
+
 @_inline
 def _deposited(typing: Any, bits: Any, mask: Any) -> Any:
     """The lowest bits of a word, at the places of the set bits of ``mask``."""
