@@ -110,7 +110,7 @@ class Views:
     def key_table(self) -> np.ndarray:
         """The keys of each view, a row each, filled up with -1; narrow, to stay in the cache."""
         places = np.fromiter(chain.from_iterable(self.keys), np.int32, int(self.sizes.sum()))
-        kind = np.int16 if places.max() < 1 << 15 else np.int32
+        kind = np.min_scalar_type(-1 - int(places.max()))
         table = np.full((len(self.keys), int(self.sizes.max())), -1, kind)
         table[np.arange(table.shape[1]) < self.sizes[:, None]] = places
         return table

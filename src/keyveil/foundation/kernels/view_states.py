@@ -41,11 +41,24 @@ def join_codes(cells: int, picked: Any, outputs: Any, codes: Any) -> None:
 
 
 @jit
-def _want(picked: Any, view_keys: Any, i: Any, at: Any, size: Any, signed: Any, wanted: Any) -> None:
-    """The i-th key of everyone's picked view, and the same in the type of keys; -1 if there is none."""
+def _want(picked: Any, view_keys: Any, i: Any, at: Any, size: Any, wanted: Any) -> None:
+    """The i-th key of everyone's picked view, in the type of keys."""
     for p in range(size):
-        signed[p] = view_keys[U(picked[at + p]), i]
-        wanted[p] = signed[p]
+        wanted[p] = view_keys[U(picked[at + p]), i]
+
+
+@jit
+def _add(
+    picked: Any, view_keys: Any, i: Any, at: Any, found: Any, digits: Any, powers: Any, states: Any
+) -> None:
+    """Add the levels of the i-th keys of views to the states of those who hold them."""
+    holders, who = found
+    for h in range(holders):
+        person = at + U(who[h])
+        view, later = U(picked[person]), U(0)
+        for j in range(i + U(1), U(view_keys.shape[1])):
+            later += U(view_keys[view, j] >= 0)
+        states[person] += U(digits[h]) * powers[later] * U(view_keys[view, i] >= 0)
 
 
 @jit
@@ -57,28 +70,26 @@ def encode_views(
     Of the first ``inside`` people LANES keys can be read. ``table`` are starts, keys and values;
     ``ranges`` the lows, highs, and levels of keys.
     """
-    people, width, base = U(words.shape[0]), U(view_keys.shape[1]), U(ranges[2] + 1)
-    signed, wanted = np.empty((len(view_keys[0]), RUN), np.int32), np.empty(RUN, table[1].dtype)
-    who = np.empty((len(view_keys[0]), RUN + 1), np.uint32)
-    row, digits = np.empty((len(view_keys[0]), RUN + 1), np.uint64), np.empty(RUN, np.uint16)
-    holders, flat = np.empty(len(view_keys[0]), np.uint64), view_keys.reshape(-1)
-    ranges = (*ranges, np.empty(RUN))
+    people, longest, near = U(words.shape[0]), view_keys.shape[1], U(inside)
+    width, flat, wanted = U(longest), view_keys.reshape(-1), np.empty(RUN, table[1].dtype)
+    holders, who = np.empty(longest, np.uint64), np.empty((longest, RUN + 1), np.uint32)
+    row, digits = np.empty((longest, RUN + 1), np.uint64), np.empty(RUN, np.uint16)
+    powers, own_ranges = np.empty(longest, np.uint64), (*ranges, np.empty(RUN))
+    powers[0] = U(1)
+    for i in range(U(1), width):
+        powers[i] = powers[i - U(1)] * U(ranges[2] + 1)
     for at in range(U(0), people, U(RUN)):
         size = min(U(RUN), people - at)
         for p in range(at + size, min(at + size + U(RUN), people)):
             fetch(flat, U(picked[p]) * width)
         for i in range(width):
-            _want(picked, view_keys, i, at, size, signed[i], wanted)
-            holders[i] = find_held(wanted, at, size, U(inside), table, who[i], row[i])
-        for p in range(at, at + size):
-            states[p] = U(0)
+            _want(picked, view_keys, i, at, size, wanted)
+            holders[i] = find_held(wanted, at, size, near, table, who[i], row[i])
+        states[at : at + size] = U(0)
         for i in range(width):
-            for p in range(size):
-                states[at + p] *= base if signed[i, p] >= 0 else U(1)
-            round_held(words[:, U(1) + i], at, holders[i], who[i], row[i], table, ranges, digits)
-            for h in range(holders[i]):
-                person = U(who[i, h])
-                states[at + person] += U(digits[h]) * U(signed[i, person] >= 0)
+            count, drawn = holders[i], words[:, U(1) + i]
+            round_held(drawn, at, count, who[i], row[i], table, own_ranges, digits)
+            _add(picked, view_keys, i, at, (count, who[i]), digits, powers, states)
 
 
 @jit
