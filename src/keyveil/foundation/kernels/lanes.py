@@ -24,6 +24,8 @@ _DEPOSITS = binding.get_host_cpu_features().get("bmi2", False) and binding.get_h
 """Whether the processor spreads bits over the set bits of a word quickly."""
 LANES = 16
 """Keys of a person that are compared at once."""
+ABOVE = 1.0 + 2.0**-50
+"""So much above 1/divisor, the product with a number below 2^32 has the quotient as its integer part."""
 
 
 def jit(loop: Any) -> Any:

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from .lanes import U, alone, bit_place, jit, lowest_bit, set_bits
+from .lanes import ABOVE, U, alone, bit_place, jit, lowest_bit, set_bits
 from .set_items import NONE, RUN
 
 W = np.uint32
 FEW = 128
 """Cells whose marks are two words."""
-_ABOVE = 1.0 + 2.0**-50
-"""So much above 1/divisor, the product with a number below 2^32 has the quotient as its integer part."""
 
 
 @jit
@@ -63,7 +61,7 @@ def _bit(marks: Any, number: Any, flip: Any) -> Any:
 @jit
 def _inverses(laws: Any) -> Any:
     """For ``_number``: inverses of weight + 1 and of weight, and the rest, a row each."""
-    more, less = _ABOVE / (laws[:, 0] + 1.0), _ABOVE / laws[:, 0].astype(np.float64)
+    more, less = ABOVE / (laws[:, 0] + 1.0), ABOVE / laws[:, 0].astype(np.float64)
     return more, less, laws[:, 1].astype(np.float64)
 
 
@@ -114,7 +112,7 @@ def name_collision(
 ) -> None:
     """``Collision.draw``: a seed, and a cell of it; ``lows[j]``: weight and rest of the empty cells."""
     people, cells, weight = U(words.shape[0]), U(small), U(high)
-    law, by_high, none, naming = _inverses(lows), _ABOVE / np.float64(high), U(0), U(column + 1)
+    law, by_high, none, naming = _inverses(lows), ABOVE / np.float64(high), U(0), U(column + 1)
     seeds, bases = np.empty(RUN, np.uint32), np.empty(RUN, np.uint32)
     first, second = np.empty(RUN, np.uint64), np.empty(RUN, np.uint64)
     marks = np.zeros((small + 63) // 64, np.uint64)
@@ -219,7 +217,7 @@ def name_coco(
 ) -> None:
     """``CoCo.draw``: of several claims to a pair the one with the lowest rank stands."""
     people, cells, held, half = U(words.shape[0]), U(small), U(items.shape[0]), U(small // 2)
-    law, by_high, by_low = _inverses(lefts), _ABOVE / np.float64(high), _ABOVE / np.float64(low)
+    law, by_high, by_low = _inverses(lefts), ABOVE / np.float64(high), ABOVE / np.float64(low)
     seeds, bases, naming = np.empty(RUN, np.uint32), np.empty(RUN, np.uint32), U(column + 1)
     claims, lost = np.empty((len(items), RUN), np.uint64), np.empty((len(items), RUN), np.uint64)
     lower, upper = np.empty(RUN, np.uint64), np.empty(RUN, np.uint64)
