@@ -108,6 +108,8 @@ def _chunks(
     """Runs of people with the first words of their streams, in memory that is used again."""
     count = -(-words // WORDS_PER_BLOCK)
     size = max(1, min(len(people), BLOCKS // count))
+    if by_rows and 32 < size < len(people):  # rows do not share a part of the cache: no power of two
+        size = (size & ~31) - 16
     plain = np.empty((size if count > 1 else 0, count, WORDS_PER_BLOCK), np.uint32)
     room = np.empty(size * count * 4 * WORDS_PER_BLOCK + 15, np.uint8)
     for first in range(0, len(people), size):

@@ -11,12 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from .lanes import ABOVE, U, alone, bit_place, jit, lowest_bit, set_bits
+from .lanes import ABOVE, U, alone, bit_place, jit, set_bits
 from .set_items import NONE, RUN
 
 W = np.uint32
 FEW = 128
 """Cells whose marks are two words."""
+MOST_COMPARED = 12
+"""Claims that are compared with each other; of more, the best of each pair of cells is written down."""
+ROW = RUN + 8
+"""The distance of rows for a run of people: a power of two would put all into one part of the cache."""
 
 
 @jit
@@ -115,15 +119,14 @@ def name_collision(
     law, by_high, none, naming = _inverses(lows), ABOVE / np.float64(high), U(0), U(column + 1)
     seeds, bases = np.empty(RUN, np.uint32), np.empty(RUN, np.uint32)
     first, second = np.empty(RUN, np.uint64), np.empty(RUN, np.uint64)
-    marks = np.zeros((small + 63) // 64, np.uint64)
+    hashed, marks = np.empty((len(items), ROW), np.uint32), np.zeros((small + 63) // 64, np.uint64)
     for at in range(U(0), people, U(RUN)):
         size = min(U(RUN), people - at)
         _seeds(words, U(column), at, size, salt, U(pool), seeds, bases)
         if small > FEW:
-            for p in range(size):
-                word = U(words[at + p, naming])
-                cell = _name_of_many(items, at + p, bases[p], word, cells, weight, law, marks)
-                out[at + p] = U(seeds[p]) * cells + cell
+            for i in range(U(items.shape[0])):
+                _hash(items, i, at, size, bases, cells, hashed)
+            _name_of_many(words[at:, naming], size, seeds, hashed, (cells, weight, law), marks, out[at:])
             continue
         first[:], second[:] = U(0), U(0)
         for i in range(U(items.shape[0])):
@@ -140,24 +143,36 @@ def name_collision(
 
 
 @jit
+def _hash(items: Any, i: Any, at: Any, size: Any, bases: Any, small: Any, hashed: Any) -> None:
+    """The cell of everyone's i-th item, and ``small`` where there is none."""
+    alone()
+    for p in range(size):
+        item = items[i, at + p]
+        cell = (U(_word(bases[p], item)) * small) >> U(32)
+        hashed[i, p] = cell if item != NONE else small
+
+
+@jit
 def _name_of_many(
-    items: Any, person: Any, base: Any, word: Any, small: Any, high: Any, law: Any, marks: Any
-) -> Any:
-    """A person's cell of a seed that has many; ``marks`` are zeros, and are left so."""
-    for i in range(U(items.shape[0])):
-        item = items[i, person]
-        cell = (U(_word(base, item)) * small) >> U(32)
-        marks[cell >> U(6)] |= U(item != NONE) << (cell & U(63))
-    count = U(0)
-    for j in range(U(len(marks))):
-        count += set_bits(marks[j])
-    own = count * high
-    if word < own:
-        cell = _bit(marks, word // high, U(0))
-    else:
-        cell = _bit(marks, _number(word - own, law, count), ~U(0))
-    marks[:] = U(0)
-    return cell
+    words: Any, size: Any, seeds: Any, hashed: Any, facts: Any, marks: Any, out: Any
+) -> None:
+    """Everyone's cell of a seed that has many; ``marks`` are zeros, and are left so."""
+    small, high, law = facts
+    for p in range(size):
+        count, word = U(0), U(words[p])
+        for i in range(U(hashed.shape[0])):
+            cell = U(hashed[i, p])
+            own = U(cell < small)
+            marks[(cell >> U(6)) * own] |= own << (cell & U(63))
+        for j in range(U(len(marks))):
+            count += set_bits(marks[j])
+        if word < count * high:
+            cell = _bit(marks, word // high, U(0))
+        else:
+            cell = _bit(marks, _number(word - count * high, law, count), ~U(0))
+        for j in range(U(len(marks))):
+            marks[j] = U(0)
+        out[p] = U(seeds[p]) * small + cell
 
 
 @jit
@@ -219,7 +234,7 @@ def name_coco(
     people, cells, held, half = U(words.shape[0]), U(small), U(items.shape[0]), U(small // 2)
     law, by_high, by_low = _inverses(lefts), ABOVE / np.float64(high), ABOVE / np.float64(low)
     seeds, bases, naming = np.empty(RUN, np.uint32), np.empty(RUN, np.uint32), U(column + 1)
-    claims, lost = np.empty((len(items), RUN), np.uint64), np.empty((len(items), RUN), np.uint64)
+    claims, lost = np.empty((len(items), ROW), np.uint64), np.empty((len(items), ROW), np.uint64)
     lower, upper = np.empty(RUN, np.uint64), np.empty(RUN, np.uint64)
     claimed, taken = np.zeros((small + 63) // 64, np.uint64), np.zeros((small + 127) // 128, np.uint64)
     best, none, own_high, own_low = np.full(small // 2, ~U(0), np.uint64), U(0), U(high), U(low)
@@ -229,13 +244,11 @@ def name_coco(
         _seeds(words, U(column), at, size, salt, U(pool), seeds, bases)
         for i in range(held):
             _claim(words, U(column + 2), items, i, (at, size), bases, cells, claims)
-        if small > FEW:
-            for p in range(size):
-                facts = cells, own_high, own_low, law
-                cell = _name_of_many_pairs(
-                    claims[:, p], U(words[at + p, naming]), facts, best, taken, claimed
-                )
-                out[at + p] = U(seeds[p]) * cells + cell
+        if small > FEW or held > U(MOST_COMPARED):
+            facts = cells, own_high, own_low, law
+            _name_of_many_pairs(
+                words[at:, naming], size, seeds, claims, facts, (best, taken, claimed), out[at:]
+            )
             continue
         lost[:], lower[:], upper[:] = none, none, none
         for i in range(held):
@@ -263,35 +276,44 @@ def name_coco(
 
 
 @jit
-def _name_of_many_pairs(claims: Any, word: Any, facts: Any, best: Any, taken: Any, claimed: Any) -> Any:
-    """A person's cell of a seed that has many. ``best`` is all ones, and ``taken`` and ``claimed`` are
-    zeros; they are left so."""
+def _name_of_many_pairs(
+    words: Any, size: Any, seeds: Any, claims: Any, facts: Any, marks: Any, out: Any
+) -> None:
+    """Everyone's cell of a seed that has many, or for which many claims are made.
+
+    ``marks`` are the best claim of each pair, all ones, and the pairs that are taken and the cells that
+    are claimed, zeros; they are left so.
+    """
     small, high, low, law = facts
-    half, none, every = small >> U(1), U(0), ~U(0)
-    for claim in claims:
-        pair = claim >> U(34)
-        best[pair] = min(best[pair], claim)
-        taken[pair >> U(6)] |= U(1) << (pair & U(63))
-    count = none
-    for j in range(U(len(taken))):
-        bits = taken[j]
-        count += set_bits(bits)
-        while bits:
-            pair = j * U(64) + lowest_bit(bits)
-            bits &= bits - U(1)
-            claim = best[pair]
-            best[pair] = every
+    best, taken, claimed = marks
+    half, none, every, held = small >> U(1), U(0), ~U(0), U(claims.shape[0])
+    for p in range(size):
+        count, word = none, U(words[p])
+        for i in range(held):
+            pair = claims[i, p] >> U(34)
+            best[pair] = min(best[pair], claims[i, p])
+            taken[pair >> U(6)] |= U(1) << (pair & U(63))
+        for i in range(held):
+            claim = claims[i, p]
+            pair = claim >> U(34)
             cell = pair + half * (((claim >> U(1)) ^ claim ^ U(1)) & U(1))
-            claimed[cell >> U(6)] |= U(1) << (cell & U(63))
-    own, both = count * high, count * (high + low)
-    if word < own:
-        cell = _bit(claimed, word // high, none)
-    elif word < both:
-        cell = _bit(claimed, (word - own) // low, none)
-        cell = cell + half if cell < half else cell - half
-    else:
-        number = _number(word - both, law, count)
-        above = U(number >= half - count)
-        cell = above * half + _bit(taken, number - above * (half - count), every)
-    claimed[:], taken[:] = none, none
-    return cell
+            claimed[cell >> U(6)] |= U(best[pair] == claim) << (cell & U(63))
+        for i in range(held):
+            best[claims[i, p] >> U(34)] = every
+        for j in range(U(len(taken))):
+            count += set_bits(taken[j])
+        own, both = count * high, count * (high + low)
+        if word < own:
+            cell = _bit(claimed, word // high, none)
+        elif word < both:
+            cell = _bit(claimed, (word - own) // low, none)
+            cell = cell + half if cell < half else cell - half
+        else:
+            number = _number(word - both, law, count)
+            above = U(number >= half - count)
+            cell = above * half + _bit(taken, number - above * (half - count), every)
+        for j in range(U(len(claimed))):
+            claimed[j] = none
+        for j in range(U(len(taken))):
+            taken[j] = none
+        out[p] = U(seeds[p]) * small + cell

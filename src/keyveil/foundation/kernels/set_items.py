@@ -20,13 +20,13 @@ RUN = 256
 
 @jit
 def _begin(starts: Any, at: Any, size: Any, first: Any, held: Any, seen: Any) -> Any:
-    """The first row and the number of keys of each person; returns whether someone has more than 64."""
+    """The first row and the number of keys of each person; returns the most that someone has."""
     longest = U(0)
     for p in range(size):
         first[p], seen[p] = U(starts[at + p]), U(0)
         held[p] = U(starts[at + p + U(1)]) - U(starts[at + p])
         longest = max(longest, held[p])
-    return longest > U(64)
+    return longest
 
 
 @jit
@@ -118,9 +118,11 @@ def encode_items(
     ranges = low, high - low
     for at in range(U(0), people, U(RUN)):
         size, place = min(U(RUN), people - at), most
-        many = _begin(starts, at, size, first, held, seen)
-        for i in range(most):
-            if many:
+        longest = _begin(starts, at, size, first, held, seen)
+        if longest < most:  # nobody has these items
+            items[longest:, at : at + size] = NONE
+        for i in range(min(longest, most)):
+            if longest > U(64):
                 _choose_of_many(words, at, size, i, most, held, chosen)
             else:
                 _choose(words, at, size, i, most, held, seen, chosen[i])
