@@ -53,6 +53,23 @@ def test_more_keys_than_a_word_has_bits_are_chosen_as_in_the_plain_form(held, mo
         same(Plan.of(schema, name, 1), people, monkeypatch)
 
 
+@pytest.mark.parametrize("cap", [11, 12, 13, 20])
+def test_few_and_many_claims_are_settled_alike(cap, monkeypatch):
+    """Few are compared with each other; of many the best of each pair of cells is written down."""
+    schema = Schema.of(40)
+    plan = Plan.of(schema, "coco", 1, cap=cap)
+    same(plan, crowd_of(schema, 600), monkeypatch)
+
+
+@pytest.mark.parametrize("blocks", [1 << 7, 1 << 9])
+@pytest.mark.parametrize("name", SETS)
+def test_reports_are_the_same_in_many_chunks(name, blocks, monkeypatch):
+    """Chunks of people whose words lie in rows, and a last one that is shorter."""
+    monkeypatch.setattr("keyveil.plan.fast_batch.BLOCKS", blocks)
+    schema = Schema.of(20)
+    same(Plan.of(schema, name, 1), crowd_of(schema, 500), monkeypatch)
+
+
 def cells_of(channel: Any, sets: np.ndarray, words: np.ndarray) -> np.ndarray:
     """What the loops name for sets of items, which are rows filled up with -1."""
     out, items = np.empty(len(words), np.uint32), np.where(sets < 0, WORD - 1, sets)
