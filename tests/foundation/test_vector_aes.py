@@ -50,8 +50,9 @@ def test_blocks_of_loops_are_those_of_the_coins(people, count, in_loops, monkeyp
     for coins in (Coins.stated("blocks"), Coins.stated("blocks").later(3), Coins.secure()):
         source = BlockSource(coins, loops())
         assert (source.schedule is not None) == loops().FAST_AES
-        made = source.fill(named, count, plain, room)
-        assert np.array_equal(made, coins.blocks(named, 0, count))
+        for by_rows in (False, True):
+            made = source.fill(named, count, plain, room, by_rows)
+            assert np.array_equal(made, coins.blocks(named, 0, count))
 
 
 def test_a_schedule_that_makes_other_words_is_not_used(monkeypatch):

@@ -36,11 +36,19 @@ class BlockSource:
         if np.array_equal(blocks, coins.blocks(_CHECKED, 0, 1).ravel()):
             self.schedule = schedule
 
-    def fill(self, addresses: Words, count: int, plain: Words, room: Bits) -> Words:
-        """``Coins.fill``: the first ``count`` blocks of many people's streams, without new memory."""
+    def fill(
+        self, addresses: Words, count: int, plain: Words, room: Bits, by_rows: bool = False
+    ) -> Words:
+        """``Coins.fill``: the first ``count`` blocks of many people's streams, without new memory.
+
+        ``by_rows``: the words of a column lie side by side if loops make them.
+        """
         if self.schedule is None:
             return self._coins.fill(addresses, count, plain, room)
         words = room[: len(addresses) * count * 4 * WORDS_PER_BLOCK].view(np.uint32)
         own = np.ascontiguousarray(addresses, np.uint32)
+        if by_rows:
+            self._loops.encrypt_rows(own, self.first, count, self.schedule, words)
+            return words.reshape(count * WORDS_PER_BLOCK, len(addresses)).T
         self._loops.encrypt_streams(own, self.first, count, self.schedule, words)
         return words.reshape(len(addresses), count * WORDS_PER_BLOCK)

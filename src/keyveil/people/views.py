@@ -11,8 +11,11 @@ import numpy as np
 
 from ..foundation.arrays import WORD, Integers, Words
 from ..foundation.errors import PlanError
+from ..foundation.slot_guide import slot_guide
 
 MOST_VIEWS = 1 << 20
+_MOST_BITS = 16
+"""Maximum number of bits of a word that say where the search for its view begins."""
 
 
 @lru_cache(maxsize=16)
@@ -78,6 +81,12 @@ class Views:
         return np.cumsum(np.array(self.weights, np.uint64))[:-1]
 
     @cached_property
+    def guide(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """What loops need to find the slice of a word."""
+        bits = min(_MOST_BITS, max(8, 1 + len(self.keys).bit_length()))
+        return slot_guide(self.bounds[None], bits)
+
+    @cached_property
     def shares(self) -> np.ndarray:
         """The probability of each view, exactly representable in doubles."""
         ends = np.concatenate([[0], self.bounds.astype(np.int64), [WORD]])
@@ -101,7 +110,7 @@ class Views:
     def key_table(self) -> np.ndarray:
         """The keys of each view, a row each, filled up with -1; narrow, to stay in the cache."""
         places = np.fromiter(chain.from_iterable(self.keys), np.int32, int(self.sizes.sum()))
-        kind = np.int16 if places.max() < 1 << 15 else np.int32
+        kind = np.min_scalar_type(-1 - int(places.max()))
         table = np.full((len(self.keys), int(self.sizes.max())), -1, kind)
         table[np.arange(table.shape[1]) < self.sizes[:, None]] = places
         return table

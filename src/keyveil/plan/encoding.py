@@ -69,6 +69,8 @@ class Encoding(ABC):
 
     loop_room: ClassVar[str] = ""
     """The room of the compiled loops that encode; empty if there are none."""
+    by_rows: ClassVar[bool] = False
+    """Whether the loops read one word of many people at once, so that these lie side by side."""
 
     @property
     def speaks_of_sets(self) -> bool:

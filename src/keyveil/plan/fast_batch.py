@@ -102,15 +102,19 @@ def _walked(plan: Plan) -> bool:
     return walks and plan.encoding.draws_held_key and plan.channel_start(0) == 2
 
 
-def _chunks(people: People, source: BlockSource, words: int) -> Iterator[tuple[slice, Words]]:
+def _chunks(
+    people: People, source: BlockSource, words: int, by_rows: bool = False
+) -> Iterator[tuple[slice, Words]]:
     """Runs of people with the first words of their streams, in memory that is used again."""
     count = -(-words // WORDS_PER_BLOCK)
     size = max(1, min(len(people), BLOCKS // count))
+    if by_rows and 32 < size < len(people):  # rows do not share a part of the cache: no power of two
+        size = (size & ~31) - 16
     plain = np.empty((size if count > 1 else 0, count, WORDS_PER_BLOCK), np.uint32)
     room = np.empty(size * count * 4 * WORDS_PER_BLOCK + 15, np.uint8)
     for first in range(0, len(people), size):
         rows = slice(first, min(first + size, len(people)))
-        yield rows, source.fill(people.addresses[rows], count, plain, room)
+        yield rows, source.fill(people.addresses[rows], count, plain, room, by_rows)
 
 
 # -- any encoding, and channels whose report is one cell -------------------------------------------
@@ -135,7 +139,7 @@ def _drawn_codes(
     single = plan.channel_of is None or len(set(plan.channel_of)) == 1
     draw = _OneChannel(plan, loops) if single else _Channels(plan, coins, loops)
     codes = np.empty(len(people), plan.layout.code_type)
-    for rows, words in _chunks(people, source, draw.words):
+    for rows, words in _chunks(people, source, draw.words, plan.encoding.by_rows):
         if len(views) == 1:
             states = encode(rows, words, _NO_VIEWS)
             draw(people.addresses[rows], words, _NO_VIEWS, states, codes[rows])
@@ -144,7 +148,7 @@ def _drawn_codes(
         if views.weights is None:
             loops.pick_views(words, len(views), picked)
         else:
-            loops.pick_weighted(words, views.bounds, picked)
+            loops.pick_weighted(words, *views.guide, picked)
         states, outputs = encode(rows, words, picked), np.empty(len(words), np.uint32)
         draw(people.addresses[rows], words, picked, states, outputs)
         if single:

@@ -172,14 +172,12 @@ class Collision(SeedPool):
         return self.hashes(items)
 
     def fast_draw(self, loops: Any) -> FastDraw:
-        """States are items in rows, and how many each row has."""
+        """States are a row of items for each place, and 2^32 - 1 where a person has none."""
         lows = np.array([self.low(count) for count in range(self.held + 1)], np.int64)
         facts = self.salt, self.pool, self.small, self.high, lows
 
-        def draw(
-            words: Words, column: int, states: tuple[np.ndarray, np.ndarray], out: np.ndarray
-        ) -> None:
-            loops.name_collision(words, column, *states, *facts, out)
+        def draw(words: Words, column: int, states: np.ndarray, out: np.ndarray) -> None:
+            loops.name_collision(words, column, states, *facts, out)
 
         return draw
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...foundation.arrays import WORD, Floats, Integers, Words
 from ...foundation.errors import ChannelError
+from ...foundation.slot_guide import slot_guide
 from ...foundation.stream import Stream
 from ..document_fields import Document, weights_of
 from ..law import MOST_OUTPUTS, Channel, FastDraw
@@ -96,25 +97,20 @@ class Table(Channel):
         return self.thresholds, order.astype(np.uint64)
 
     @cached_property
-    def _guide(self) -> tuple[np.ndarray, int]:
-        """For each state and each run of words, the number of slice ends up to its first word.
-
-        The second is the number of bits by which a word is shifted to give its run.
-        """
+    def _guide(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """What loops need to find the slice of a word, for each state."""
         bits = max(4, min(8, (_MOST_GUIDE // self.states).bit_length() - 1))
-        runs = np.arange(1 << bits, dtype=np.uint64) << np.uint64(32 - bits)
-        guide = [np.searchsorted(ends, runs, side="right") for ends in self.thresholds]
-        return np.array(guide, np.uint16).reshape(self.states, -1), 32 - bits
+        return slot_guide(self.thresholds, bits)
 
     @property
     def draw_room(self) -> str:
         return "word_slices"
 
     def fast_draw(self, loops: Any) -> FastDraw:
-        (guide, shift), ends = self._guide, np.ascontiguousarray(self.thresholds)
+        guide = self._guide
 
         def draw(words: Words, column: int, states: np.ndarray, out: np.ndarray) -> None:
-            loops.draw_slices(words, column, states, ends, guide, shift, out)
+            loops.draw_slices(words, column, states, *guide, out)
 
         return draw
 

@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .lanes import U, jit
+from .lanes import ABOVE, U, jit
 from .registers import TILE
 from .vector_aes import encrypt_tile, third_words
 
 PEOPLE = 256
 """People at a time: their words stay in the nearest cache."""
-_ABOVE = 1.0 + 2.0**-50
-"""So much above 1/divisor, the product with a number below 2^32 has the quotient as its integer part."""
 
 
 @jit
@@ -31,7 +29,7 @@ def pick_items(words: Any, starts: Any, keys: Any, states: Any) -> None:
 @jit
 def _law(count: int, keep: int, lie: int, rest: int) -> Any:
     """What ``_step`` needs to know of the law, in the types of its arithmetic."""
-    by_more, by_less = _ABOVE / np.float64(lie + 1), _ABOVE / np.float64(lie)
+    by_more, by_less = ABOVE / np.float64(lie + 1), ABOVE / np.float64(lie)
     return np.int32(count), np.float64(keep), by_more, by_less, np.float64(rest)
 
 

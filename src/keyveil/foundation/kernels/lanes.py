@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -17,16 +17,37 @@ from numba.extending import intrinsic
 _inline: Any = intrinsic
 U = np.uint64
 
+_DEPOSITS = binding.get_host_cpu_features().get("bmi2", False) and binding.get_host_cpu_name() not in (
+    "znver1",
+    "znver2",
+)
+"""Whether the processor spreads bits over the set bits of a word quickly."""
 LANES = 16
 """Keys of a person that are compared at once."""
+ABOVE = 1.0 + 2.0**-50
+"""So much above 1/divisor, the product with a number below 2^32 has the quotient as its integer part."""
 
 
 def jit(loop: Any) -> Any:
     """The loop, compiled when it is first called, and kept on disk if some folder can be written."""
     try:
-        return njit(cache=True, nogil=True)(loop)
+        return njit(cache=True, nogil=True, error_model="numpy")(loop)
     except RuntimeError:  # neither the package, nor the user's cache, nor NUMBA_CACHE_DIR can be
-        return njit(nogil=True)(loop)
+        return njit(nogil=True, error_model="numpy")(loop)
+
+
+@_inline
+def alone(typing: Any) -> Any:
+    """Keep the loop that calls this a function of its own.
+
+    Inside another loop the compiler no longer sees that arrays are apart, and does one person at a time.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), build
 
 
 @_inline
@@ -87,3 +108,48 @@ def set_bits(typing: Any, bits: Any) -> Any:
         return builder.ctpop(values[0])
 
     return types.uint64(types.uint64), build
+
+
+@jit
+def slot_of(word: Any, state: Any, ends: Any, guide: Any, shift: Any) -> Any:
+    """The slot of [0, 2^32) that contains the word; see ``foundation.slot_guide``."""
+    slot = U(guide[state, word >> shift])
+    slot += U(word >= ends[state, slot])  # hardly ever one more: that branch is guessed right
+    while word >= ends[state, slot]:
+        slot += U(1)
+    return slot
+
+
+@_inline
+def _deposited(typing: Any, bits: Any, mask: Any) -> Any:
+    """The lowest bits of a word, at the places of the set bits of ``mask``."""
+
+    def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        number = ir.IntType(64)
+        insert: Any = cgutils.get_or_insert_function
+        kind = ir.FunctionType(number, [number, number])
+        return builder.call(insert(builder.module, kind, "llvm.x86.bmi.pdep.64"), values)
+
+    return types.uint64(types.uint64, types.uint64), build
+
+
+@jit
+def bit_place_by_halves(bits: Any, number: Any) -> Any:
+    """The position of the set bit with this number in a word."""
+    at = U(0)
+    for width in (U(32), U(16), U(8), U(4), U(2), U(1)):  # in the lower half, or beyond it?
+        count = set_bits(bits & ((U(1) << width) - U(1)))
+        beyond = U(number >= count)
+        number -= beyond * count
+        at += beyond * width
+        bits >>= beyond * width
+    return at
+
+
+@jit
+def _bit_place_at_once(bits: Any, number: Any) -> Any:
+    """``bit_place_by_halves`` in two instructions."""
+    return lowest_bit(_deposited(U(1) << number, bits))
+
+
+bit_place = _bit_place_at_once if _DEPOSITS else bit_place_by_halves

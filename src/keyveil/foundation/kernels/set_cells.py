@@ -1,6 +1,8 @@
-"""Sets of items: which are kept, and the cell of a seed that is named for them.
+"""The cell of a seed that is named for a set of items, a run of people at a time.
 
-The cells that items occupy are bits of a few words. Bits are cheaper to keep in order than numbers.
+The cells that items occupy are bits of two words for each person. Each step is a loop over the people of
+a run, so that many people are done in one instruction. Seeds of more than 128 cells are done one person
+at a time.
 """
 
 from __future__ import annotations
@@ -9,70 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from .lanes import U, jit, lowest_bit, set_bits
+from .lanes import ABOVE, U, alone, bit_place, jit, set_bits
+from .set_items import NONE, RUN
 
 W = np.uint32
-
-
-@jit
-def encode_items(
-    words: Any,
-    cap: int,
-    starts: Any,
-    keys: Any,
-    values: Any,
-    low: Any,
-    high: Any,
-    items: Any,
-    counts: Any,
-) -> None:
-    """Up to ``cap`` signed keys of each person, by Floyd's method: ``counts[p]`` items in row p.
-
-    If rows have more than ``cap`` columns, each pair of kept keys follows as one more item.
-    """
-    chosen, own, as_first, as_second = np.empty((4, cap), np.uint64)
-    most, d = U(cap), U(len(low))
-    earlier, later = np.empty((2, cap * (cap - 1) // 2), np.uint64)
-    for i in range(cap):
-        for j in range(i):
-            earlier[i * (i - 1) // 2 + j], later[i * (i - 1) // 2 + j] = j, i
-    for p in range(U(words.shape[0])):
-        first = U(starts[p])
-        held = U(starts[p + U(1)]) - first
-        kept = min(held, most)
-        seen = U(0)
-        for i in range(kept):
-            last = held - kept + i
-            number: Any = i
-            if held > most:
-                number = (U(words[p, U(1) + i]) * (last + U(1))) >> U(32)
-                taken = U(0)
-                if held <= U(64):
-                    taken = (seen >> number) & U(1)
-                else:
-                    for j in range(i):
-                        taken |= U(chosen[j] == number)
-                number += taken * (last - number)  # a branch would be guessed wrong too often
-                seen |= U(1) << (number & U(63))
-            chosen[i] = number
-            key = U(keys[first + number])
-            up = np.floor((values[first + number] - low[key]) / (high[key] - low[key]) * 4294967296.0)
-            own[i] = U(2) * key + U(np.float64(words[p, U(1) + most + i]) < up)
-            items[p, i] = own[i]
-        count = kept
-        if U(items.shape[1]) > most:
-            for i in range(kept):  # what the lower and the higher key of a pair add to its item
-                key, sign = own[i] >> U(1), own[i] & U(1)
-                rank = ((key * (U(2) * d - key - U(1))) >> U(1)) - key - U(1)
-                as_first[i] = U(2) * d + U(4) * rank + U(2) * sign
-                as_second[i] = U(4) * key + sign
-            both = (kept * (kept - U(1))) >> U(1)
-            for k in range(both):
-                i, j = later[k], earlier[k]
-                forward, back = as_first[i] + as_second[j], as_first[j] + as_second[i]
-                items[p, count + k] = forward if own[i] < own[j] else back
-            count += both
-        counts[p] = count
+FEW = 128
+"""Cells whose marks are two words."""
+MOST_COMPARED = 12
+"""Claims that are compared with each other; of more, the best of each pair of cells is written down."""
+ROW = RUN + 8
+"""The distance of rows for a run of people: a power of two would put all into one part of the cache."""
 
 
 @jit
@@ -92,25 +40,12 @@ def _word(base: Any, item: Any) -> Any:
 
 
 @jit
-def _bit_of(bits: Any, number: Any) -> Any:
-    """The position of the set bit with this number in a word."""
-    at = U(0)
-    for width in (U(32), U(16), U(8), U(4), U(2), U(1)):  # in the lower half, or beyond it?
-        count = set_bits(bits & ((U(1) << width) - U(1)))
-        beyond = U(number >= count)
-        number -= beyond * count
-        at += beyond * width
-        bits >>= beyond * width
-    return at
-
-
-@jit
 def _bit_of_two(first: Any, second: Any, number: Any) -> Any:
-    """The position of the set bit with this number in two words. A branch would be guessed wrong."""
+    """Whether the set bit with this number in two words is in the second, and its place there."""
     count = set_bits(first)
-    beyond = U(number >= count)
+    beyond = U(number >= count)  # a branch would be guessed wrong
     bits = first ^ ((first ^ second) & (U(0) - beyond))
-    return U(64) * beyond + _bit_of(bits, number - beyond * count)
+    return beyond, bit_place(bits, number - beyond * count)
 
 
 @jit
@@ -124,14 +59,47 @@ def _bit(marks: Any, number: Any, flip: Any) -> Any:
             break
         number -= count
         at += U(1)
-    return U(64) * at + _bit_of(bits, number)
+    return U(64) * at + bit_place(bits, number)
 
 
 @jit
-def _number(over: Any, weight: Any, rest: Any) -> Any:
+def _inverses(laws: Any) -> Any:
+    """For ``_number``: inverses of weight + 1 and of weight, and the rest, a row each."""
+    more, less = ABOVE / (laws[:, 0] + 1.0), ABOVE / laws[:, 0].astype(np.float64)
+    return more, less, laws[:, 1].astype(np.float64)
+
+
+@jit
+def _number(over: Any, law: Any, count: Any) -> Any:
     """The slice that holds ``over``. The first ``rest`` have ``weight + 1`` words, others ``weight``."""
-    heavy = rest * (weight + U(1))
-    return over // (weight + U(1)) if over < heavy else rest + (over - heavy) // weight
+    more, less, rest = law
+    wide = np.float64(np.int64(over))
+    return U(np.int64(max(wide * more[count], (wide - rest[count]) * less[count])))
+
+
+@jit
+def _seeds(
+    words: Any, column: Any, at: Any, size: Any, salt: Any, pool: Any, seeds: Any, bases: Any
+) -> None:
+    """Each person's seed, and its mixed number."""
+    alone()
+    for p in range(size):
+        seeds[p] = W((U(words[at + p, column]) * pool) >> U(32))
+        bases[p] = _mixed(W(seeds[p] ^ W(salt)))
+
+
+@jit
+def _mark(
+    items: Any, i: Any, at: Any, size: Any, bases: Any, small: Any, first: Any, second: Any
+) -> None:
+    """Mark the cell of everyone's i-th item in two words."""
+    alone()
+    for p in range(size):
+        item = items[i, at + p]
+        cell = (U(_word(bases[p], item)) * small) >> U(32)
+        bit, beyond = U(item != NONE) << (cell & U(63)), U(0) - (cell >> U(6))
+        first[p] |= bit & ~beyond
+        second[p] |= bit & beyond
 
 
 @jit
@@ -139,7 +107,6 @@ def name_collision(
     words: Any,
     column: int,
     items: Any,
-    counts: Any,
     salt: int,
     pool: int,
     small: int,
@@ -148,46 +115,106 @@ def name_collision(
     out: Any,
 ) -> None:
     """``Collision.draw``: a seed, and a cell of it; ``lows[j]``: weight and rest of the empty cells."""
-    marks = np.zeros((small + 63) // 64, np.uint64)
-    own_words = np.empty(items.shape[1], np.uint32)
-    none, all_ = U(0), ~U(0)
-    for p in range(U(words.shape[0])):
-        seed = (U(words[p, U(column)]) * U(pool)) >> U(32)
-        base = _mixed(W(seed ^ U(salt)))
-        for i in range(U(counts[p])):
-            own_words[i] = _word(base, items[p, i])
-        word, own = U(words[p, U(column + 1)]), U(0)
-        if small <= 128:  # two words in registers: marks in memory would wait for each other
-            first, second = U(0), U(0)
-            for i in range(U(counts[p])):
-                cell = (U(own_words[i]) * U(small)) >> U(32)
-                bit, beyond = U(1) << (cell & U(63)), none - (cell >> U(6))
-                first |= bit & ~beyond
-                second |= bit & beyond
-            count = set_bits(first) + set_bits(second)
-            own = count * U(high)
-            free = none - U(word >= own)  # all ones if the cell is one of the others
-            other = _number((word - own) & free, U(lows[count, U(0)]), U(lows[count, U(1)]))
-            number = word // U(high)
-            number ^= (number ^ other) & free
-            cell = _bit_of_two(first ^ free, second ^ free, number)
-            out[p] = seed * U(small) + cell
+    people, cells, weight = U(words.shape[0]), U(small), U(high)
+    law, by_high, none, naming = _inverses(lows), ABOVE / np.float64(high), U(0), U(column + 1)
+    seeds, bases = np.empty(RUN, np.uint32), np.empty(RUN, np.uint32)
+    first, second = np.empty(RUN, np.uint64), np.empty(RUN, np.uint64)
+    hashed, marks = np.empty((len(items), ROW), np.uint32), np.zeros((small + 63) // 64, np.uint64)
+    for at in range(U(0), people, U(RUN)):
+        size = min(U(RUN), people - at)
+        _seeds(words, U(column), at, size, salt, U(pool), seeds, bases)
+        if small > FEW:
+            for i in range(U(items.shape[0])):
+                _hash(items, i, at, size, bases, cells, hashed)
+            _name_of_many(words[at:, naming], size, seeds, hashed, (cells, weight, law), marks, out[at:])
             continue
-        for i in range(U(counts[p])):
-            cell = (U(own_words[i]) * U(small)) >> U(32)
-            marks[cell >> U(6)] |= U(1) << (cell & U(63))
-        count = U(0)
+        first[:], second[:] = U(0), U(0)
+        for i in range(U(items.shape[0])):
+            _mark(items, i, at, size, bases, cells, first, second)
+        for p in range(size):
+            one, two = first[p], second[p]
+            count, word = set_bits(one) + set_bits(two), U(words[at + p, naming])
+            own = count * weight
+            free = none - U(word >= own)  # all ones if the cell is one of the others
+            number = U(np.int64(np.float64(np.int64(word)) * by_high))
+            number ^= (number ^ _number((word - own) & free, law, count)) & free
+            beyond, bit = _bit_of_two(one ^ free, two ^ free, number)
+            out[at + p] = U(seeds[p]) * cells + U(64) * beyond + bit
+
+
+@jit
+def _hash(items: Any, i: Any, at: Any, size: Any, bases: Any, small: Any, hashed: Any) -> None:
+    """The cell of everyone's i-th item, and ``small`` where there is none."""
+    alone()
+    for p in range(size):
+        item = items[i, at + p]
+        cell = (U(_word(bases[p], item)) * small) >> U(32)
+        hashed[i, p] = cell if item != NONE else small
+
+
+@jit
+def _name_of_many(
+    words: Any, size: Any, seeds: Any, hashed: Any, facts: Any, marks: Any, out: Any
+) -> None:
+    """Everyone's cell of a seed that has many; ``marks`` are zeros, and are left so."""
+    small, high, law = facts
+    for p in range(size):
+        count, word = U(0), U(words[p])
+        for i in range(U(hashed.shape[0])):
+            cell = U(hashed[i, p])
+            own = U(cell < small)
+            marks[(cell >> U(6)) * own] |= own << (cell & U(63))
         for j in range(U(len(marks))):
             count += set_bits(marks[j])
-        own = count * U(high)
-        if word < own:
-            cell = _bit(marks, word // U(high), none)
+        if word < count * high:
+            cell = _bit(marks, word // high, U(0))
         else:
-            number = _number(word - own, U(lows[count, U(0)]), U(lows[count, U(1)]))
-            cell = _bit(marks, number, all_)
+            cell = _bit(marks, _number(word - count * high, law, count), ~U(0))
         for j in range(U(len(marks))):
             marks[j] = U(0)
-        out[p] = seed * U(small) + cell
+        out[p] = U(seeds[p]) * small + cell
+
+
+@jit
+def _claim(
+    words: Any, column: Any, items: Any, i: Any, run: Any, bases: Any, small: Any, claims: Any
+) -> None:
+    """Everyone's i-th claim: its pair of cells, rank, whether it is above, and whether it is high."""
+    alone()
+    at, size = run
+    half = small >> U(1)
+    for p in range(size):
+        item = items[i, at + p]
+        own = _word(bases[p], W(item >> W(1)))  # a dummy is a word of its own
+        word = own if item != NONE else words[at + p, column + i]
+        scaled = U(word) * small
+        cell = scaled >> U(32)
+        upper = U(cell >= half)
+        claim = ((scaled & U(0xFFFFFFFF)) << U(2)) | (upper << U(1)) | U(item & W(1))
+        claims[i, p] = ((cell - upper * half) << U(34)) | claim
+
+
+@jit
+def _beat(i: Any, j: Any, size: Any, claims: Any, lost: Any) -> None:
+    """Of two claims to one pair of cells the one with the higher rank is lost."""
+    alone()
+    for p in range(size):
+        one, two = claims[i, p], claims[j, p]
+        same = U((one ^ two) < U(1 << 34))
+        lost[i, p] |= same & U(one > two)
+        lost[j, p] |= same & U(two > one)
+
+
+@jit
+def _settle(i: Any, size: Any, claims: Any, lost: Any, lower: Any, upper: Any) -> None:
+    """Mark the cell of everyone's i-th claim if it stands, by the number of its pair."""
+    alone()
+    for p in range(size):
+        claim = claims[i, p]
+        bit = (U(1) - lost[i, p]) << (claim >> U(34))
+        above = U(0) - (((claim >> U(1)) ^ claim ^ U(1)) & U(1))
+        upper[p] |= bit & above
+        lower[p] |= bit & ~above
 
 
 @jit
@@ -195,7 +222,6 @@ def name_coco(
     words: Any,
     column: int,
     items: Any,
-    counts: Any,
     salt: int,
     pool: int,
     small: int,
@@ -205,49 +231,89 @@ def name_coco(
     out: Any,
 ) -> None:
     """``CoCo.draw``: of several claims to a pair the one with the lowest rank stands."""
-    held, half = U(items.shape[1]), U(small // 2)
+    people, cells, held, half = U(words.shape[0]), U(small), U(items.shape[0]), U(small // 2)
+    law, by_high, by_low = _inverses(lefts), ABOVE / np.float64(high), ABOVE / np.float64(low)
+    seeds, bases, naming = np.empty(RUN, np.uint32), np.empty(RUN, np.uint32), U(column + 1)
+    claims, lost = np.empty((len(items), ROW), np.uint64), np.empty((len(items), ROW), np.uint64)
+    lower, upper = np.empty(RUN, np.uint64), np.empty(RUN, np.uint64)
     claimed, taken = np.zeros((small + 63) // 64, np.uint64), np.zeros((small + 127) // 128, np.uint64)
-    best = np.full(small // 2, ~U(0), np.uint64)
-    own_words, ups = np.empty((2, items.shape[1]), np.uint32)
-    none, all_ = U(0), ~U(0)
-    for p in range(U(words.shape[0])):
-        seed = (U(words[p, U(column)]) * U(pool)) >> U(32)
-        base = _mixed(W(seed ^ U(salt)))
-        for i in range(U(counts[p])):
-            own_words[i], ups[i] = _word(base, W(items[p, i] >> W(1))), items[p, i] & W(1)
-        for i in range(U(counts[p]), held):
-            own_words[i], ups[i] = words[p, U(column + 2) + i], W(1)
+    best, none, own_high, own_low = np.full(small // 2, ~U(0), np.uint64), U(0), U(high), U(low)
+    every = ~none >> (U(64) - min(half, U(64)))
+    for at in range(U(0), people, U(RUN)):
+        size = min(U(RUN), people - at)
+        _seeds(words, U(column), at, size, salt, U(pool), seeds, bases)
         for i in range(held):
-            scaled = U(own_words[i]) * U(small)
-            cell = scaled >> U(32)
-            upper = U(cell >= half)
-            pair = cell - upper * half
-            claim = ((scaled & U(0xFFFFFFFF)) << U(2)) | (upper << U(1)) | U(ups[i])
-            best[pair] = min(best[pair], claim)
+            _claim(words, U(column + 2), items, i, (at, size), bases, cells, claims)
+        if small > FEW or held > U(MOST_COMPARED):
+            facts = cells, own_high, own_low, law
+            _name_of_many_pairs(
+                words[at:, naming], size, seeds, claims, facts, (best, taken, claimed), out[at:]
+            )
+            continue
+        lost[:], lower[:], upper[:] = none, none, none
+        for i in range(held):
+            for j in range(i):
+                _beat(i, j, size, claims, lost)
+        for i in range(held):
+            _settle(i, size, claims, lost, lower, upper)
+        for p in range(size):
+            one, two, word = lower[p], upper[p], U(words[at + p, naming])
+            count = set_bits(one | two)
+            own, both = count * own_high, count * (own_high + own_low)
+            mirrored = none - U(word >= own)  # all ones unless the cell is a claimed one
+            free = none - U(word >= both)
+            number = U(np.int64(np.float64(np.int64(word)) * by_high))
+            other = U(np.int64(np.float64(np.int64((word - own) & mirrored)) * by_low))
+            number ^= (number ^ other) & mirrored
+            other = _number((word - both) & free, law, count)
+            number ^= (number ^ other) & free
+            left = every & ~(one | two)
+            one ^= (one ^ left) & free
+            two ^= (two ^ left) & free
+            beyond, bit = _bit_of_two(one, two, number)
+            beyond ^= mirrored & ~free & U(1)
+            out[at + p] = U(seeds[p]) * cells + half * beyond + bit
+
+
+@jit
+def _name_of_many_pairs(
+    words: Any, size: Any, seeds: Any, claims: Any, facts: Any, marks: Any, out: Any
+) -> None:
+    """Everyone's cell of a seed that has many, or for which many claims are made.
+
+    ``marks`` are the best claim of each pair, all ones, and the pairs that are taken and the cells that
+    are claimed, zeros; they are left so.
+    """
+    small, high, low, law = facts
+    best, taken, claimed = marks
+    half, none, every, held = small >> U(1), U(0), ~U(0), U(claims.shape[0])
+    for p in range(size):
+        count, word = none, U(words[p])
+        for i in range(held):
+            pair = claims[i, p] >> U(34)
+            best[pair] = min(best[pair], claims[i, p])
             taken[pair >> U(6)] |= U(1) << (pair & U(63))
-        count = U(0)
+        for i in range(held):
+            claim = claims[i, p]
+            pair = claim >> U(34)
+            cell = pair + half * (((claim >> U(1)) ^ claim ^ U(1)) & U(1))
+            claimed[cell >> U(6)] |= U(best[pair] == claim) << (cell & U(63))
+        for i in range(held):
+            best[claims[i, p] >> U(34)] = every
         for j in range(U(len(taken))):
-            bits = taken[j]
-            count += set_bits(bits)
-            while bits:
-                pair = j * U(64) + lowest_bit(bits)
-                bits &= bits - U(1)
-                claim = best[pair]
-                best[pair] = all_
-                cell = pair + half * (((claim >> U(1)) & U(1)) ^ (U(1) - (claim & U(1))))
-                claimed[cell >> U(6)] |= U(1) << (cell & U(63))
-        word, own, both = U(words[p, U(column + 1)]), count * U(high), count * U(high + low)
+            count += set_bits(taken[j])
+        own, both = count * high, count * (high + low)
         if word < own:
-            cell = _bit(claimed, word // U(high), none)
+            cell = _bit(claimed, word // high, none)
         elif word < both:
-            cell = _bit(claimed, (word - own) // U(low), none)
+            cell = _bit(claimed, (word - own) // low, none)
             cell = cell + half if cell < half else cell - half
         else:
-            number = _number(word - both, U(lefts[count, U(0)]), U(lefts[count, U(1)]))
-            upper = U(number >= half - count)
-            cell = upper * half + _bit(taken, number - upper * (half - count), all_)
+            number = _number(word - both, law, count)
+            above = U(number >= half - count)
+            cell = above * half + _bit(taken, number - above * (half - count), every)
         for j in range(U(len(claimed))):
-            claimed[j] = U(0)
+            claimed[j] = none
         for j in range(U(len(taken))):
-            taken[j] = U(0)
-        out[p] = seed * U(small) + cell
+            taken[j] = none
+        out[p] = U(seeds[p]) * small + cell

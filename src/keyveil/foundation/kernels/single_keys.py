@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .lanes import LANES, U, equal_lanes, fetch, jit, lowest_bit
+from .lanes import U, fetch, jit
+from .record_keys import RUN, find_held, round_held
 from .registers import TILE, whole_lines
 from .vector_aes import word_rows
 
-RUN = 512
-"""People at a time: so many that reads of their values from memory overlap."""
 BLOCK = 4
 """Words of each person, which are all that one key may take."""
 
@@ -34,62 +33,6 @@ def _fill(flat: Any, width: Any, schedule: Any, first: Any, at: Any, rows: Any, 
                 rows[word * U(RUN) + to + i] = flat[(at + i) * width + word]
     else:
         word_rows(flat, at * width, first, schedule, rows, to, U(RUN))
-
-
-@jit
-def _find(picked: Any, at: Any, size: Any, starts: Any, keys: Any, who: Any, row: Any) -> Any:
-    """Write down who of a run of people holds the picked key, and its row of the table.
-
-    The first LANES keys of each record are compared at once, so the table must have as many more rows.
-    Returns the number of holders, and whether some record is longer. Every person is written down, and
-    the next one overwrites a person who does not hold the key, which saves a branch.
-    """
-    holders, long, last = U(0), U(0), U(starts[at])
-    for p in range(size):
-        long |= U(U(starts[at + p + U(1)]) - U(starts[at + p]) > U(LANES))
-    for p in range(size):
-        first, last = last, U(starts[at + p + U(1)])
-        own = (U(1) << min(last - first, U(LANES))) - U(1)
-        bits = equal_lanes(keys, first, picked[p]) & own
-        who[holders] = p
-        row[holders] = bits
-        holders += U(bits != U(0))
-    for i in range(holders):
-        row[i] = U(starts[at + U(who[i])]) + lowest_bit(row[i])
-    return holders, long != U(0)
-
-
-@jit
-def _find_rest(
-    picked: Any, at: Any, size: Any, before: Any, starts: Any, keys: Any, who: Any, row: Any, held: Any
-) -> Any:
-    """The rest of ``_find`` for a run of people: the keys from number ``before`` of each record on."""
-    holders = U(held)
-    for p in range(size):
-        first, last = U(starts[at + p]) + before, U(starts[at + p + U(1)])
-        hit = U(0)
-        for r in range(first, last):  # no early exit: a branch costs more
-            hit |= U(keys[r] == picked[p]) * (r + U(1) - first)
-        who[holders] = p
-        row[holders] = first + hit - U(1)
-        holders += U(hit != U(0))
-    return holders
-
-
-@jit
-def _round(rows: Any, holders: Any, who: Any, row: Any, table: Any, ranges: Any, states: Any) -> None:
-    """The state of each holder, with the operations of ``Schema.rounded`` in the same order."""
-    _, keys, values = table
-    low, high, levels, room = ranges
-    for i in range(holders):  # a loop of its own, so that many reads from memory overlap
-        room[i] = values[row[i]]
-    steps, top = np.float64(levels - 1), np.float64(max(levels - 2, 0))
-    for i in range(holders):
-        key = U(keys[row[i]])
-        at = (room[i] - low[key]) / (high[key] - low[key]) * steps
-        below = min(np.floor(at), top)
-        up = np.float64(rows[U(RUN) + U(who[i])]) < np.floor((at - below) * 4294967296.0)
-        states[i] = U(np.int64(below)) + U(1) + U(up)
 
 
 @jit
@@ -124,7 +67,6 @@ def _hold(
     row: Any,
 ) -> Any:
     """Make the words of a run of people, pick their keys and find who holds them; how many do."""
-    starts, keys, values = table
     whole = size // U(TILE)
     for tile in range(whole):
         _ask(table, at, size, tile, flat, width)
@@ -136,14 +78,7 @@ def _hold(
         _fill(plain, width, schedule, first, U(0), rows, U(TILE) * whole)
     for p in range(size):
         picked[p] = (U(rows[p]) * U(np.uint32(views))) >> U(32)
-    if at + size > inside:
-        return _find_rest(picked, at, size, U(0), starts, keys, who, row, U(0))
-    holders, long = _find(picked, at, size, starts, keys, who, row)
-    if long:
-        holders = _find_rest(picked, at, size, U(LANES), starts, keys, who, row, holders)
-    for i in range(holders):
-        fetch(values, row[i])
-    return holders
+    return find_held(picked, at, size, inside, table, who, row)
 
 
 @jit
@@ -187,7 +122,7 @@ def report_keys(
             for end in absent:
                 slot += U(drawn[p] >= end)
             out[at + p] = U(picked[p]) * cells + slot
-        _round(rows, holders, who, row, table, ranges, states)
+        round_held(rows, U(RUN), holders, who, row, table, ranges, states)
         for i in range(holders):
             own, state = U(who[i]), U(states[i])
             slot = U(0)
@@ -212,7 +147,7 @@ def hold_keys(
         holders = _hold(
             flat, width, None, U(0), count, at, size, near, table, rows, plain, picked, who, row
         )
-        _round(rows, holders, who, row, table, ranges, own)
+        round_held(rows, U(RUN), holders, who, row, table, ranges, own)
         for p in range(size):
             keys[at + p], states[at + p] = picked[p], 0
         for i in range(holders):

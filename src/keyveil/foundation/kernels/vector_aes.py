@@ -308,3 +308,23 @@ def encrypt_streams(addresses: Any, first: int, count: int, schedule: Any, out: 
         for p in range(whole, people):
             for word in range(U(4)):
                 out[p * apart + U(4) * number + word] = last[U(4) * (p - whole) + word]
+
+
+@jit
+def encrypt_rows(addresses: Any, first: int, count: int, schedule: Any, out: Any) -> None:
+    """``encrypt_streams``, with a row for each word of the streams."""
+    flat, people, begin = addresses.reshape(-1), U(len(addresses)), U(first)
+    whole = people & ~U(TILE - 1)
+    plain, last = np.zeros(4 * TILE, np.uint32), np.empty(4 * TILE, np.uint32)
+    plain[: U(4) * (people - whole)] = flat[U(4) * whole :]
+    for p in range(U(0), whole, U(TILE)):
+        for number in range(U(count)):
+            to = U(4) * number * people + p
+            word_rows(flat, U(4) * p, begin + number, schedule, out, to, people)
+    if whole == people:
+        return
+    for number in range(U(count)):
+        word_rows(plain, U(0), begin + number, schedule, last, U(0), U(TILE))
+        for word in range(U(4)):
+            for p in range(whole, people):
+                out[(U(4) * number + word) * people + p] = last[U(TILE) * word + p - whole]

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .lanes import LANES, U, equal_lanes, jit, lowest_bit
+from .lanes import U, fetch, jit, slot_of
+from .record_keys import RUN, find_held, round_held
 
 
 @jit
@@ -26,19 +27,10 @@ def pick_views(words: Any, views: int, picked: Any) -> None:
 
 
 @jit
-def pick_weighted(words: Any, bounds: Any, picked: Any) -> None:
-    """The view that each person's first word picks: the number of slice ends up to the word."""
-    count, longest = U(len(bounds)), U(1)
-    while longest * U(2) <= count:
-        longest *= U(2)
+def pick_weighted(words: Any, ends: Any, guide: Any, shift: int, picked: Any) -> None:
+    """The view that each person's first word picks: the slice that contains it."""
     for p in range(U(words.shape[0])):
-        word, at, step = U(words[p, U(0)]), U(0), longest
-        while step:
-            inside = at + step <= count
-            last = at + step - U(1) if inside else U(0)
-            at += step * U(inside and bounds[last] <= word)
-            step >>= U(1)
-        picked[p] = at
+        picked[p] = slot_of(U(words[p, U(0)]), U(0), ends, guide, U(shift))
 
 
 @jit
@@ -49,78 +41,55 @@ def join_codes(cells: int, picked: Any, outputs: Any, codes: Any) -> None:
 
 
 @jit
-def find_in_views(
-    words: Any,
-    picked: Any,
-    view_keys: Any,
-    starts: Any,
-    keys: Any,
-    base: int,
-    inside: int,
-    who: Any,
-    row: Any,
-    place: Any,
-    worth: Any,
-) -> Any:
-    """Write down who holds which key of the picked view, and what its digit is worth in the state.
-
-    ``view_keys[view]`` are its keys, filled up with -1. The first LANES keys of each of the first
-    ``inside`` people are compared at once. Everything is written down and what is not held overwritten,
-    which saves a branch. Returns how many keys are held.
-    """
-    holders = U(0)
-    for p in range(U(words.shape[0])):
-        view, first = U(picked[p]), U(starts[p])
-        size = U(starts[p + U(1)]) - first
-        own = (U(1) << min(size, U(LANES))) - U(1)
-        width: Any = U(view_keys.shape[1])
-        while view_keys[view, width - U(1)] < 0:
-            width -= U(1)
-        power: Any = U(1)
-        for back in range(width):
-            i: Any = width - U(1) - back
-            key = keys.dtype.type(view_keys[view, i])
-            who[holders], place[holders], worth[holders] = p, i, power
-            power *= U(base)
-            if p < U(inside) and size <= U(LANES):
-                bits = equal_lanes(keys, first, key) & own
-                row[holders] = first + lowest_bit(bits)
-                holders += U(bits != U(0))
-            else:
-                for r in range(first, first + size):
-                    if keys[r] == key:
-                        row[holders] = r
-                        holders += U(1)
-                        break
-    return holders
+def _want(picked: Any, view_keys: Any, i: Any, at: Any, size: Any, wanted: Any) -> None:
+    """The i-th key of everyone's picked view, in the type of keys."""
+    for p in range(size):
+        wanted[p] = view_keys[U(picked[at + p]), i]
 
 
 @jit
-def round_in_views(
-    words: Any,
-    keys: Any,
-    values: Any,
-    low: Any,
-    high: Any,
-    levels: int,
-    holders: int,
-    who: Any,
-    row: Any,
-    place: Any,
-    worth: Any,
-    room: Any,
-    states: Any,
+def _add(
+    picked: Any, view_keys: Any, i: Any, at: Any, found: Any, digits: Any, powers: Any, states: Any
 ) -> None:
-    """The states of all people, from the keys that were found."""
-    for i in range(U(holders)):  # a loop of its own, so that many reads from memory overlap
-        room[i] = values[row[i]]
-    for p in range(U(len(states))):
-        states[p] = U(0)
-    steps, top = np.float64(levels - 1), np.float64(max(levels - 2, 0))
-    for i in range(U(holders)):
-        key, person = U(keys[row[i]]), U(who[i])
-        word = words[person, U(1) + U(place[i])]
-        states[person] += worth[i] * _digit(word, room[i], low[key], high[key], steps, top)
+    """Add the levels of the i-th keys of views to the states of those who hold them."""
+    holders, who = found
+    for h in range(holders):
+        person = at + U(who[h])
+        view, later = U(picked[person]), U(0)
+        for j in range(i + U(1), U(view_keys.shape[1])):
+            later += U(view_keys[view, j] >= 0)
+        states[person] += U(digits[h]) * powers[later] * U(view_keys[view, i] >= 0)
+
+
+@jit
+def encode_views(
+    words: Any, picked: Any, view_keys: Any, inside: int, table: Any, ranges: Any, states: Any
+) -> None:
+    """The state of each person in the picked view. ``view_keys[view]`` are its keys, filled up with -1.
+
+    Of the first ``inside`` people LANES keys can be read. ``table`` are starts, keys and values;
+    ``ranges`` the lows, highs, and levels of keys.
+    """
+    people, longest, near = U(words.shape[0]), view_keys.shape[1], U(inside)
+    width, flat, wanted = U(longest), view_keys.reshape(-1), np.empty(RUN, table[1].dtype)
+    holders, who = np.empty(longest, np.uint64), np.empty((longest, RUN + 1), np.uint32)
+    row, digits = np.empty((longest, RUN + 1), np.uint64), np.empty(RUN, np.uint16)
+    powers, own_ranges = np.empty(longest, np.uint64), (*ranges, np.empty(RUN))
+    powers[0] = U(1)
+    for i in range(U(1), width):
+        powers[i] = powers[i - U(1)] * U(ranges[2] + 1)
+    for at in range(U(0), people, U(RUN)):
+        size = min(U(RUN), people - at)
+        for p in range(at + size, min(at + size + U(RUN), people)):
+            fetch(flat, U(picked[p]) * width)
+        for i in range(width):
+            _want(picked, view_keys, i, at, size, wanted)
+            holders[i] = find_held(wanted, at, size, near, table, who[i], row[i])
+        states[at : at + size] = U(0)
+        for i in range(width):
+            count, drawn = holders[i], words[:, U(1) + i]
+            round_held(drawn, at, count, who[i], row[i], table, own_ranges, digits)
+            _add(picked, view_keys, i, at, (count, who[i]), digits, powers, states)
 
 
 @jit

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .lanes import U, jit
+from .lanes import U, jit, slot_of
 
 
 @jit
@@ -15,16 +15,11 @@ def draw_slices(
 ) -> None:
     """The output whose slice of [0, 2^32) contains the word.
 
-    ``ends[state]`` are the upper ends of the slices but the last, in the order of outputs, and
-    ``guide[state, j]`` is the number of ends up to ``j << shift``, where the search begins.
+    ``ends[state]`` are the upper ends of the slices in the order of outputs; see
+    ``foundation.slot_guide``.
     """
-    slots = U(ends.shape[1])
     for p in range(U(words.shape[0])):
-        state, word = U(states[p]), U(words[p, U(column)])
-        slot = U(guide[state, word >> U(shift)])
-        while slot < slots and word >= ends[state, slot]:
-            slot += U(1)
-        out[p] = slot
+        out[p] = slot_of(U(words[p, U(column)]), U(states[p]), ends, guide, U(shift))
 
 
 @jit

@@ -52,7 +52,8 @@ class ItemSet(Encoding, StateDecoding):
 
     name = "items"
     state_kind = "items"
-    loop_room = "set_cells"
+    loop_room = "set_items"
+    by_rows = True
     item_width = 1
     has_moments = True
 
@@ -107,14 +108,14 @@ class ItemSet(Encoding, StateDecoding):
     def fast_encode(
         self, schema: Schema, views: Views, people: People, cap: int, loops: Any
     ) -> FastEncode:
-        """Items in rows, and how many each row has."""
+        """A row of items for each place, and 2^32 - 1 where a person has none."""
         keys, ranges = np.ascontiguousarray(people.keys), (schema.low, schema.high)
 
-        def encode(rows: slice, words: Words, picked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            items = np.empty((len(words), self.most_held(cap)), np.uint32)
-            counts, starts = np.empty(len(words), np.uint32), people.starts[rows.start : rows.stop + 1]
-            loops.encode_items(words, cap, starts, keys, people.values, *ranges, items, counts)
-            return items, counts
+        def encode(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
+            items = np.empty((self.most_held(cap), len(words)), np.uint32)
+            starts = people.starts[rows.start : rows.stop + 1]
+            loops.encode_items(words, cap, starts, keys, people.values, *ranges, items)
+            return items
 
         return encode
 

@@ -79,7 +79,7 @@ class ViewState(Encoding, StateDecoding):
     def fast_encode(
         self, schema: Schema, views: Views, people: People, cap: int, loops: Any
     ) -> FastEncode:
-        keys, values = np.ascontiguousarray(people.keys), people.values
+        keys, values = np.ascontiguousarray(people.keys), np.ascontiguousarray(people.values)
         table = schema.low, schema.high, schema.levels
         if len(views) == 1:
             places = _places(schema, views)
@@ -93,16 +93,14 @@ class ViewState(Encoding, StateDecoding):
                 return states
 
             return encode_whole
-        memory = _HeldKeys()
 
         def encode(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
             starts = people.starts[rows.start : rows.stop + 1]
             inside = int(np.searchsorted(starts[:-1], len(keys) - loops.LANES, side="right"))
-            kept = memory.of(len(words) * views.key_table.shape[1] + 1)
-            facts = views.key_table, starts, keys, schema.levels + 1, inside
-            count = loops.find_in_views(words, picked, *facts, *kept)
             states = np.empty(len(words), np.uint64)
-            loops.round_in_views(words, keys, values, *table, count, *kept, memory.values, states)
+            loops.encode_views(
+                words, picked, views.key_table, inside, (starts, keys, values), table, states
+            )
             return states
 
         return encode
@@ -227,22 +225,6 @@ def _encode_whole(
     states = np.zeros(len(people), np.int64)
     np.add.at(states, who[rows], digits * digit_values[at[rows]])
     return states
-
-
-class _HeldKeys:
-    """Memory for the keys that are held: whose, their rows, places in the view, worth, and values."""
-
-    def __init__(self) -> None:
-        self._size, self.values = 0, np.empty(0)
-        self._kept: tuple[np.ndarray, ...] = ()
-
-    def of(self, size: int) -> tuple[np.ndarray, ...]:
-        """Room for so many."""
-        if size > self._size:
-            kinds = np.uint32, np.uint64, np.uint8, np.uint64
-            self._size, self._kept = size, tuple(np.empty(size, kind) for kind in kinds)
-            self.values = np.empty(size)
-        return self._kept
 
 
 def _places(schema: Schema, views: Views) -> tuple[Integers, Integers]:
