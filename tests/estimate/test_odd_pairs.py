@@ -9,7 +9,7 @@ from keyveil import Coins, People, Plan, Query, Schema
 from keyveil.estimate import bands
 from keyveil.estimate.together import key_sums
 from keyveil.estimate.together.joint import evidence
-from keyveil.estimate.together.key_sums import steady_laws
+from keyveil.estimate.together.key_sums import steady_laws, without_noise
 from keyveil.estimate.together.pair_associations import PairAssociations
 from keyveil.estimate.together.pair_moments import BOTH, FIRST_GIVEN
 from keyveil.estimate.together.shrunk_conditionals import ShrunkConditionals
@@ -53,6 +53,14 @@ def test_one_odd_view_of_many_has_the_covariance_of_its_own_law():
     assert shares[1:] == pytest.approx(0, abs=1e-9), "one odd view does not change the others"
 
 
+def test_states_within_a_standard_error_of_nobody_are_empty():
+    laws = np.array([[0.9, 0.06, 0.04, 0.0], [1.2, -0.3, 0.05, 0.05], [0.25, 0.25, 0.25, 0.25]])
+    proper = without_noise(laws, 4 * np.array([0.05, 0.06, 1.0]) ** 2)
+    assert proper == pytest.approx(
+        np.array([[0.9 / 0.96, 0.06 / 0.96, 0, 0], [1, 0, 0, 0], [0.25, 0.25, 0.25, 0.25]])
+    )
+
+
 @pytest.mark.sampled
 def test_noise_alone_makes_no_view_odd():
     """Fixed draws of 5,000 views: of 20 reports, 1.8 % are three times as far as expected."""
@@ -92,7 +100,7 @@ def scores_of_couples(population: Population) -> np.ndarray:
 def test_the_standard_error_of_an_odd_pair_is_its_own(couples, monkeypatch):
     """150 tallies of two couples: the variance of the scores has a standard error of about 0.08.
 
-    The bounds are three of them from 1. With the covariance of independent keys it is above 1.24.
+    The bounds are three of them from 1. With the common covariance it is 1.6.
     """
     assert 0.76 < scores_of_couples(couples).var() < 1.24
     monkeypatch.setattr(key_sums, "FAR", np.inf)

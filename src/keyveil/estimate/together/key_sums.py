@@ -117,11 +117,25 @@ def steady_laws(laws: Floats, variance: Floats, reports: Integers, independent: 
     noise = float((reports * variance)[counted].mean()) / np.maximum(reports, 1)
     apart = ((laws - independent) ** 2).sum(axis=1)
     common = float(np.average((apart - noise)[counted], weights=reports[counted]))
+    odd = (apart - FAR * noise > max(common, 0.0))[:, None]
     across = np.maximum(max(common, 0.0), apart - FAR * noise)
     share = (across / (across + noise + 1e-300))[:, None]
-    steady = independent + share * (onto_simplex(laws) - independent)
+    own = np.where(odd, without_noise(laws, noise), onto_simplex(laws))
+    steady = independent + share * (own - independent)
     n = reports[:, None].astype(np.float64)
     return with_one_more(n * steady, 1.0 / laws.shape[1], n)
+
+
+def without_noise(laws: Floats, noise: Floats) -> Floats:
+    """Proper laws without the states whose shares are below a standard error.
+
+    The nearest proper laws would have people in states that no one is in. ``noise`` is the variance of
+    each law, summed over states.
+    """
+    stderr = np.sqrt(noise / laws.shape[1])
+    clear = laws >= np.minimum(stderr, laws.max(axis=1))[:, None]
+    shares = np.where(clear, laws, 0.0)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def inverse(matrices: Floats) -> Floats:
