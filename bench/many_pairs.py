@@ -32,9 +32,11 @@ SAME, OPPOSITE = 0.9, 0.9
 """Chance that the second key of a couple is held as the first one is, and has the opposite value."""
 ROUNDING = 1e-9
 HEADER = [
-    "| table | people | epsilon | answer | pairs | covered, all | least | chance | below 93 % | chance "
-    "| above 97 % | chance | least covered 1 %, anew | most covered 1 %, anew | spread | unbounded |",
-    "| --- | --: | --: | --- | --: | --: | --: | --- | --: | --: | --: | --: | --: | --: | --: | --: |",
+    "| table | people | epsilon | tallies | answer | pairs | covered, all | least | chance "
+    "| below 93 % | chance | above 97 % | chance "
+    "| least covered 1 %, anew | most covered 1 %, anew | spread | unbounded |",
+    "| --- | --: | --: | --: | --- | --: | --: | --: | --- | --: | --: | --: | --: | --: | --: | --: "
+    "| --: |",
 ]
 Row = dict[str, Any]
 
@@ -171,7 +173,7 @@ def row_of_many(measured: Coverage) -> Row:
 
 def line_of_many(row: Row) -> str:
     """A row as a line of the table."""
-    facts = (row["table"], f"{row['people']:,}", row["epsilon"], row["answer"], f"{row['pairs']:,}")
+    facts = (row["table"], f"{row['people']:,}", row["epsilon"], str(row["tallies"]), row["answer"])
     low, high = row["expected_least"]
     shares = [f"{row[part]:.0%}" for part in ("below", "below_by_chance", "above", "above_by_chance")]
     fresh = [
@@ -179,7 +181,7 @@ def line_of_many(row: Row) -> str:
         for value, error in (row["least_anew"], row["most_anew"])
     ]
     ends = f"{row['all']:.1%}", f"{row['least']:.0%}", f"{low:.0%} to {high:.0%}"
-    cells = [*facts, *ends, *shares, *fresh, f"{row['spread']:.1%}"]
+    cells = [*facts, f"{row['pairs']:,}", *ends, *shares, *fresh, f"{row['spread']:.1%}"]
     return f"| {' | '.join(cells)} | {row['unbounded']:.0%} |"
 
 

@@ -161,7 +161,7 @@ def verdict(rows: list[Row]) -> list[str]:
         above = sum(row["most"] > high for row, (_, high) in zip(here, ends, strict=True))
         average = [row["all"] for row in here]
         many = [row for row in here if row["keys"] not in FEWER]
-        least = min(many, key=lambda row: float(row["least"]))
+        least = min(many or here, key=lambda row: float(row["least"]))
         lines.append(
             f"- {kind.capitalize()}: {min(average):.1%} to {max(average):.1%} of intervals cover. "
             f"The pair that is covered least, up to 8 keys, is covered {least['least']:.1%} of the time "
