@@ -1,6 +1,6 @@
 """Coverage of thousands of pairs, and how much of the differences between them is chance.
 
-Of 9,900 pairs that are all covered 95 % of the time, some are covered far less often in 100 tallies. So
+Of 9,900 pairs that are all covered 95 % of the time, some are covered far less often in 50 tallies. So
 ``bench.pair_coverage`` compares with chance, and takes the tallies in two halves: pairs that are covered
 least in one half by chance alone are covered as often as all others in the other half.
 """
