@@ -5,7 +5,10 @@
 tables in DIR. A row has the pairs that are covered least and most. Beside them is the range in which
 both would lie, 95 % of the time, if every pair were covered 95 % of the time. An unbounded interval
 covers; their share is in the last column. With 20 keys there are a third of the tallies, with 100 keys a
-tenth. ``--json`` keeps rows that were measured before.
+twentieth. ``--json`` keeps rows that were measured before.
+
+100 keys have 9,900 pairs and a table of their own (``--keys 100``): so many pairs differ by chance, and
+``many_pairs`` says by how much more they differ.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from math import lgamma, log
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +27,39 @@ from keyveil.people.people import People
 from keyveil.simulate.conditional_questions import true_value
 from keyveil.simulate.tallies import Population, simulate
 
+from .many_pairs import HEADER as HEADER_OF_MANY
+from .many_pairs import (
+    Coverage,
+    at_most,
+    in_couples,
+    line_of_many,
+    odd_couples,
+    row_of_many,
+    verdict_of_many,
+)
 from .shrunk_conditionals import RANGES, TABLES, answers, most_held
 
 PAGE = Path(__file__).parents[1] / "docs" / "conditional.md"
 GUESTS = 60_000
+MANY = 100
+"""Number of keys from which pairs are in the second table."""
 EPSILONS = ("0.5", "1", "2", "4")
 SETTINGS = (
     *(("guests", 5, GUESTS, epsilon) for epsilon in ("1", "2")),
     ("movietweetings-336k", 3, 100_000, "1"),
     *((n, 8, people, e) for n in TABLES for people in (6000, 100_000, 1_000_000) for e in EPSILONS),
     *((name, 20, 100_000, epsilon) for name in TABLES for epsilon in EPSILONS),
-    *((name, 100, 1_000_000, "2") for name in TABLES),
+    *(("couples", MANY, people, "4") for people in (100_000, 1_000_000)),
+    *(("ml-25m-recent", MANY, people, e) for people, e in ((100_000, "4"), (1_000_000, "1"))),
+    *(("movietweetings-336k", MANY, people, e) for people, e in ((100_000, "1"), (1_000_000, "2"))),
+    *(("jester-1", MANY, n, e) for n, e in ((6000, "0.5"), (100_000, "2"), (1_000_000, "2"))),
+    *(("online-retail-uci", MANY, n, e) for n, e in ((6000, "4"), (100_000, "0.5"), (1_000_000, "4"))),
 )
 """Table, keys, people and epsilon."""
-FEWER = {20: 3, 100: 10}
+FEWER = {20: 3, MANY: 20}
 """By the number of keys: the factor by which there are fewer tallies."""
-LEVEL = 0.95
+PARTS = ("table", "keys", "people", "epsilon")
+Row = dict[str, Any]
 HEADER = [
     "| table | keys | people | epsilon | tallies | answer | pairs | covered, all | least | most "
     "| both expected in | unbounded |",
@@ -59,28 +78,33 @@ def guests() -> Population:
 
 def expected_range(pairs: int, tallies: int) -> tuple[float, float]:
     """The lowest and highest share of ``pairs`` independent binomial shares, each 2.5 % of the time."""
-    ways = np.array([lgamma(k + 1) for k in range(tallies + 1)])
-    k = np.arange(tallies + 1)
-    below = np.cumsum(
-        np.exp(ways[-1] - ways - ways[::-1] + k * log(LEVEL) + (tallies - k) * log(1 - LEVEL))
-    )
+    below = at_most(tallies)
     least = int(np.searchsorted(1.0 - (1.0 - below) ** pairs, 0.025))
     most = int(np.searchsorted(below**pairs, 0.975))
     return least / tallies, most / tallies
 
 
-Row = dict[str, Any]
+def population_of(name: str, keys: int, data: Path) -> Population:
+    """The people of a setting."""
+    if name == "guests":
+        return guests()
+    return (
+        odd_couples(keys)
+        if name == "couples"
+        else most_held(data / f"{name}.parquet", TABLES[name], keys)
+    )
 
 
-def rows_of(population: Population, facts: tuple[str, int, int, str], tallies: int) -> Iterator[Row]:
-    """The rows of one setting, for frequencies and for means."""
+def coverage(
+    population: Population, facts: tuple[str, int, int, str], tallies: int
+) -> Iterator[tuple[str, Coverage]]:
+    """Which intervals cover, for frequencies and for means."""
     name, keys, people, epsilon = facts
-    tallies = max(2, tallies // FEWER.get(keys, 1))
     plan, names = kv.Plan.of(population.schema, "pairs", epsilon), population.schema.keys
     coins = kv.Coins.stated(f"pair coverage {name}")
     runs = [
         answers(plan, simulate(plan, population, people, coins, run), with_pooled=False)
-        for run in range(tallies)
+        for run in range(max(2, tallies // FEWER.get(keys, 1)))
     ]
     for kind in RANGES:
         truth = np.array(
@@ -92,14 +116,33 @@ def rows_of(population: Population, facts: tuple[str, int, int, str], tallies: i
         held = np.isfinite(truth)
         low, high = (np.array([run.best[kind][part][held] for run in runs]) for part in (1, 2))
         asked, truth = ~np.isnan(low), truth[held]
-        covered = ((low <= truth + 1e-12) & (truth - 1e-12 <= high)).sum(axis=0)
-        share = covered / np.maximum(asked.sum(axis=0), 1)
+        covered = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
+        unbounded = float(np.isinf(low[asked]).mean())
+        yield kind, Coverage(runs[0].keys[held], covered, asked, unbounded)
+
+
+def rows_of(population: Population, facts: tuple[str, int, int, str], tallies: int) -> Iterator[Row]:
+    """The rows of one setting, for frequencies and for means."""
+    setting = dict(zip(PARTS, facts, strict=True))
+    for kind, measured in coverage(population, facts, tallies):
+        share = measured.covered.sum(axis=0) / np.maximum(measured.asked.sum(axis=0), 1)
         yield {
-            "table": name, "keys": keys, "people": people, "epsilon": epsilon, "tallies": tallies,
-            "answer": kind, "pairs": len(share), "all": float(covered.sum() / asked.sum()),
-            "least": float(share.min()), "most": float(share.max()),
-            "unbounded": float(np.isinf(low[asked]).mean()),
+            **setting, "tallies": len(measured.asked), "answer": kind, "pairs": len(share),
+            "all": measured.average, "least": float(share.min()), "most": float(share.max()),
+            "unbounded": measured.unbounded,
         }  # fmt: skip
+
+
+def rows_of_many(
+    population: Population, facts: tuple[str, int, int, str], tallies: int
+) -> Iterator[Row]:
+    """The same for many keys; the odd couples have rows of their own."""
+    setting = dict(zip(PARTS, facts, strict=True))
+    for kind, measured in coverage(population, facts, tallies):
+        yield {**setting, "answer": kind, **row_of_many(measured)}
+        if facts[0] == "couples":
+            odd = measured.of_pairs(in_couples(measured.keys))
+            yield {**setting, "answer": f"{kind}, the couples", **row_of_many(odd)}
 
 
 def line(row: Row) -> str:
@@ -121,7 +164,7 @@ def verdict(rows: list[Row]) -> list[str]:
         above = sum(row["most"] > high for row, (_, high) in zip(here, ends, strict=True))
         average = [row["all"] for row in here]
         many = [row for row in here if row["keys"] not in FEWER]
-        least = min(many, key=lambda row: float(row["least"]))
+        least = min(many or here, key=lambda row: float(row["least"]))
         lines.append(
             f"- {kind.capitalize()}: {min(average):.1%} to {max(average):.1%} of intervals cover. "
             f"The pair that is covered least, up to 8 keys, is covered {least['least']:.1%} of the time "
@@ -139,32 +182,39 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names of tables, all by default")
     parser.add_argument("--keys", default="", help="numbers of keys, all by default")
     parser.add_argument("--people", default="", help="numbers of people, all by default")
+    parser.add_argument("--epsilon", default="", help="epsilons, all by default")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     measured: list[Row] = []
     if given.json and given.json.exists():
         measured = json.loads(given.json.read_text())
-    parts = ("table", "keys", "people", "epsilon")
-    known = {tuple(row[part] for part in parts) for row in measured}
+    known = {tuple(row[part] for part in PARTS) for row in measured}
     for facts in SETTINGS:
-        name, keys, people, _ = facts
-        asked = ((given.only, name), (given.keys, str(keys)), (given.people, str(people)))
+        asked = zip((given.only, given.keys, given.people, given.epsilon), map(str, facts), strict=True)
         if facts in known or any(words and own not in words.split(",") for words, own in asked):
             continue
-        table = given.data / f"{name}.parquet"
-        population = guests() if name == "guests" else most_held(table, TABLES[name], keys)
-        for row in rows_of(population, facts, given.tallies):
+        of_setting, as_line = (rows_of_many, line_of_many) if facts[1] >= MANY else (rows_of, line)
+        for row in of_setting(population_of(*facts[:2], given.data), facts, given.tallies):
             measured.append(row)
-            print(line(row), flush=True)
+            print(as_line(row), flush=True)
         if given.json:
             given.json.write_text(json.dumps(measured))
-    measured.sort(key=lambda row: SETTINGS.index(tuple(row[part] for part in parts)))
-    lines = [*verdict(measured), "", *HEADER, *map(line, measured)]
+    measured.sort(key=lambda row: SETTINGS.index(tuple(row[part] for part in PARTS)))
+    few, many = ([row for row in measured if (row["keys"] >= MANY) == large] for large in (False, True))
+    if few:
+        publish("pair-coverage", [*verdict(few), "", *HEADER, *map(line, few)], given.write)
+    if many:
+        lines = [*verdict_of_many(many), "", *HEADER_OF_MANY, *map(line_of_many, many)]
+        publish("pair-coverage-many", lines, given.write)
+
+
+def publish(place: str, lines: list[str], write: bool) -> None:
+    """Prints a table and, if asked, writes it to the page."""
     print("\n".join(lines))
-    if given.write:
+    if write:
         page = PAGE.read_text("utf-8")
-        start, end = "<!-- bench:pair-coverage -->", "<!-- /bench -->"
+        start, end = f"<!-- bench:{place} -->", "<!-- /bench -->"
         before, rest = page.split(start)
         after = rest.split(end, 1)[1]
         PAGE.write_text(f"{before}{start}\n\n" + "\n".join(lines) + f"\n\n{end}{after}", "utf-8")

@@ -18,6 +18,9 @@ from ...people.views import digits
 from ..caution import with_one_more
 from ..projection import onto_simplex
 
+FAR = 3.0
+"""Square of the distance of an odd view from independent keys, at least, relative to that of noise."""
+
 
 class KeySums(NamedTuple):
     """Sums over views about the shares of the held levels of a key, one row for each key or view."""
@@ -103,21 +106,36 @@ def steady_laws(laws: Floats, variance: Floats, reports: Integers, independent: 
     """Laws at which covariances of views are taken, so that they depend little on a view's own noise.
 
     Each lies between the view's own law and that of independent keys. The share of its own law is that
-    of the variance of true laws around independent ones, which is the same for all views, in the
-    variance of estimated laws. One more report is spread evenly over the states. ``variance`` is the
-    variance of the law of each view, summed over states.
+    of the variance of true laws around independent ones in the variance of estimated laws. The former
+    is the same for all views but odd ones, which are much farther away than noise explains. One more
+    report is spread evenly over the states. ``variance`` is the variance of the law of each view, summed
+    over states.
     """
     counted = reports > 0
     if not counted.any():
         return np.full_like(laws, 1.0 / laws.shape[1])
-    noise = float((reports * variance)[counted].mean())
-    apart = ((laws - independent) ** 2).sum(axis=1)[counted]
-    across = float(np.average(apart - noise / reports[counted], weights=reports[counted]))
-    across = max(across, 0.0)
-    share = (across / (across + noise / np.maximum(reports, 1) + 1e-300))[:, None]
-    steady = independent + share * (onto_simplex(laws) - independent)
+    noise = float((reports * variance)[counted].mean()) / np.maximum(reports, 1)
+    apart = ((laws - independent) ** 2).sum(axis=1)
+    common = float(np.average((apart - noise)[counted], weights=reports[counted]))
+    odd = (apart - FAR * noise > max(common, 0.0))[:, None]
+    across = np.maximum(max(common, 0.0), apart - FAR * noise)
+    share = (across / (across + noise + 1e-300))[:, None]
+    own = np.where(odd, without_noise(laws, noise), onto_simplex(laws))
+    steady = independent + share * (own - independent)
     n = reports[:, None].astype(np.float64)
     return with_one_more(n * steady, 1.0 / laws.shape[1], n)
+
+
+def without_noise(laws: Floats, noise: Floats) -> Floats:
+    """Proper laws without the states whose shares are below a standard error.
+
+    The nearest proper laws would have people in states that no one is in. ``noise`` is the variance of
+    each law, summed over states.
+    """
+    stderr = np.sqrt(noise / laws.shape[1])
+    clear = laws >= np.minimum(stderr, laws.max(axis=1))[:, None]
+    shares = np.where(clear, laws, 0.0)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def inverse(matrices: Floats) -> Floats:
