@@ -60,7 +60,7 @@ def no_work(monkeypatch):
     for name in ("load", "of", "choose"):
         monkeypatch.setattr(Plan, name, work)
     monkeypatch.setattr("keyveil.people.tables.top_keys.read_top", work)
-    monkeypatch.setattr("keyveil.cli.plan_command.read_schema", work)
+    monkeypatch.setattr("keyveil.cli.plan_options.read_schema", work)
 
 
 def contents() -> dict[str, bytes]:

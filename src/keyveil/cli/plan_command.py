@@ -5,32 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..foundation.errors import KeyveilError, PlanError
+from ..foundation.errors import PlanError
 from ..foundation.exact import rounded_up, text, total
 from ..mechanisms import REGISTRY
 from ..mechanisms.mechanism import CALIBRATIONS
 from ..people.scale import Scale
-from ..people.schema import Schema
 from ..plan.plan import Plan
 from ..plan.registry import parse_mechanism
 from ..plan.tally import Tally
-from .arguments import RANGE, Given, read_count, read_numbers, read_schema
+from .arguments import RANGE
 from .output import as_json, counted, print_json, progress
 from .output_files import OUTPUT, PICTURE, writes_files
+from .plan_options import AUTO, QUERIES, PlanOptions, check_together
 
 if TYPE_CHECKING:
-    from ..people.beliefs import Beliefs
-    from ..people.prior import Prior
     from ..planner.advice import Advice
+    from .plan_expectation import Expectation
 
-AUTO = "auto"
-"""The name that stands for the planner's choice."""
-QUERIES = "queries"
-"""The parameter of a mechanism that is made for queries, which ``--ask`` states, too."""
 SET = (
     "A parameter of the mechanism. One that is a value or a spread is on the scale of --range; if keys "
     "have different ranges, in half ranges, as --mean and --spread."
@@ -137,7 +132,7 @@ class PlanCommand(click.Command):
 def plan(context: click.Context, **options: Any) -> None:
     """Make the public contract: keys, mechanism, and integers that prove epsilon."""
     given = PlanOptions(**options)
-    _check_together(context, given)
+    check_together(context, given)
     if given.chain:
         result = _next_round(given, given.chain)
     elif given.mechanism == AUTO:
@@ -155,29 +150,6 @@ def plan(context: click.Context, **options: Any) -> None:
         _show(given, result)
 
 
-class PlanOptions(Given):
-    """The options of ``plan``, as they are typed."""
-
-    @property
-    def count(self) -> int | None:
-        """The number of people; None if it is not stated."""
-        return None if self.people is None else read_count(self.people, "--people")
-
-    def prior(self, schema: Schema) -> Prior:
-        """The prior that the options state, on the scale of the values; the rest is at its default."""
-        from ..people.prior import Prior
-
-        return Prior.of(schema, **read_numbers(self, "held", "mean", "spread"))
-
-    def known(self, schema: Schema) -> Prior | Beliefs:
-        """What the planner is told: a prior if --held states how many keys people hold."""
-        from ..people.beliefs import Beliefs
-
-        if self.held is not None:
-            return self.prior(schema)
-        return Beliefs.of(schema, **read_numbers(self, "mean", "spread"))
-
-
 @dataclass(frozen=True)
 class PlanResult:
     """A plan, and what is said about it."""
@@ -188,15 +160,6 @@ class PlanResult:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Members of the JSON besides those of every plan."""
     expectation: Expectation | None = None
-
-
-class Expectation(NamedTuple):
-    """The errors that a number of people's answers to a plan will have."""
-
-    words: str
-    answers: bool
-    facts: dict[str, Any]
-    """As JSON."""
 
 
 # -- the next round, a named mechanism, the planner's choice -----------------------------------------
@@ -212,9 +175,9 @@ def _next_round(given: PlanOptions, chain: tuple[str, str]) -> PlanResult:
 def _named_plan(given: PlanOptions) -> PlanResult:
     """The plan of a mechanism that is named."""
     people = given.count
-    schema, epsilon, _, notes = _read_schema(given)
+    schema, epsilon, _, notes = given.schema_and_epsilon()
     parse_mechanism(str(given.mechanism), AUTO)
-    calibrate, parameters = given.calibrate or "paper", _parameters(given.given)
+    calibrate, parameters = given.calibrate or "paper", given.parameters()
     if given.ask is not None:
         if QUERIES in parameters:
             raise PlanError(f"give the queries once: --ask or --set {QUERIES}=")
@@ -231,7 +194,7 @@ def _planner_choice(given: PlanOptions) -> PlanResult:
 
     people = given.count
     assert people is not None
-    schema, epsilon, prior, notes = _read_schema(given)
+    schema, epsilon, prior, notes = given.schema_and_epsilon()
     ask = "both" if given.ask is None else given.ask
     with progress("planning"):
         advice = advice_for(schema, epsilon, people, ask, prior or given.known(schema))
@@ -241,24 +204,15 @@ def _planner_choice(given: PlanOptions) -> PlanResult:
     return PlanResult(advice.plan if first is None else first.plan, notes, facts)
 
 
-def _read_schema(given: PlanOptions) -> tuple[Schema, str, Beliefs | None, list[str]]:
-    """The schema, the epsilon, what a pilot tells, and notes of what was assumed."""
-    if given.pilot:
-        from .pilot_files import taken_from
-
-        return *taken_from(given), []
-    keys, epsilon = _assumed(given)
-    notes: list[str] = []
-    return read_schema(keys, given.ends, notes), epsilon, None, notes
-
-
 def _with_expectation(
     given: PlanOptions, plan_: Plan, people: int | None, notes: Sequence[str]
 ) -> PlanResult:
     """A plan with the errors to expect, if the number of people is stated."""
     if people is None:
         return PlanResult(plan_, notes)
-    expectation = _expectation(plan_, people, given.prior(plan_.schema))
+    from .plan_expectation import expect
+
+    expectation = expect(plan_, people, given.prior(plan_.schema))
     return PlanResult(plan_, notes, expectation.facts, expectation)
 
 
@@ -295,82 +249,6 @@ def _promise(plan_: Plan) -> str:
     )
 
 
-# -- options that fit together -----------------------------------------------------------------------
-
-
-ASSUMED = {"keys": "100", "epsilon": "1"}
-"""The keys and the epsilon of an explanation where none are stated."""
-PRIOR = {"held", "mean", "spread"}
-ONLY_AUTO = {"ask", "plot", "anyway", "pilot", "one_round"}
-OF_A_CHAIN = (
-    {"keys", "ends", "epsilon", "mechanism", "calibrate", "given", "explain"} | PRIOR | ONLY_AUTO
-)
-
-
-def _check_together(context: click.Context, given: PlanOptions) -> None:
-    """Refuse if options are missing, or if one would be ignored because of another."""
-    names = {option.name: option.opts[-1] for option in context.command.params}
-    used = {str(name): str(names[name]) for name in names if _is_given(context, str(name))}
-    if given.chain is not None:
-        _refuse(used, OF_A_CHAIN, "the next round takes this from PLAN")
-        return
-    by_itself = given.explain and not given.output
-    spared = ASSUMED if by_itself or "pilot" in used else {}
-    needed = [name for name in ("keys", "epsilon", "mechanism") if name not in spared]
-    missing = [names[name] for name in needed if name not in used]
-    if missing:
-        raise click.UsageError(f"plan needs {', '.join(missing)} (or --next PLAN TALLY)")
-    if given.mechanism != AUTO:
-        if not _takes_queries(str(given.mechanism)):
-            _refuse(used, {"ask"}, "only for --mechanism auto or workload")
-        _refuse(used, ONLY_AUTO - {"ask"}, "only for --mechanism auto")
-        if given.people is None:
-            _refuse(used, PRIOR | {"explain"}, "only with --people")
-        return
-    if given.people is None:
-        raise click.UsageError("--mechanism auto needs --people: how many will answer")
-    if "pilot" in used:
-        _refuse(used, {"held"}, "the pilot tells how many keys are held")
-    if {"pilot", "held"} & {*used}:
-        _refuse(used, {"one_round"}, "there is no first round if it is known how many keys are held")
-    if "given" in used:
-        raise PlanError("--set is for a mechanism that you name; auto sets the parameters itself")
-    if given.calibrate == "paper":
-        raise PlanError(
-            "--calibrate paper is for a mechanism that you name; auto makes all tight, to compare them "
-            "at equal true epsilon"
-        )
-
-
-def _takes_queries(mechanism: str) -> bool:
-    """Whether a mechanism is made for queries; False if there is none of this name."""
-    name = mechanism.partition(":")[0]
-    return name in REGISTRY and QUERIES in REGISTRY[name].parameters
-
-
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-
-
-def _assumed(given: PlanOptions) -> tuple[str, str]:
-    """Keys and epsilon; an explanation without a plan has its own if they are not stated."""
-    stated = {"keys": given.keys, "epsilon": given.epsilon}
-    used = {name: ASSUMED[name] if words is None else words for name, words in stated.items()}
-    missing = [name for name, words in stated.items() if words is None]
-    if missing:
-        what = {"keys": f"{used['keys']} keys", "epsilon": f"epsilon {used['epsilon']}"}
-        options = " and no ".join(f"--{name}" for name in missing)
-        assumed = " and ".join(what[name] for name in missing)
-        click.echo(f"no {options} given: explained for {assumed}", err=given.machine)
-    return used["keys"], used["epsilon"]
-
-
-def _refuse(used: dict[str, str], names: set[str], why: str) -> None:
-    wrong = [option for name, option in used.items() if name in names]
-    if wrong:
-        raise click.UsageError(f"{', '.join(wrong)}: {why}")
-
-
 # -- what is said ------------------------------------------------------------------------------------
 
 
@@ -401,23 +279,6 @@ def _tell_unwritten(given: PlanOptions) -> None:
         click.echo("no plan is written: -o FILE writes it", err=True)
 
 
-def _expectation(plan_: Plan, people: int, prior: Prior) -> Expectation:
-    from ..planner.outlook import outlook
-    from .planner_output import expectation, expected
-
-    try:
-        conditional = outlook(plan_, people, prior)
-    except KeyveilError:
-        conditional = None  # its views contain several keys, but not to be asked together
-    if conditional is not None:
-        return Expectation(str(conditional), conditional.answers, {"outlook": conditional.document()})
-    try:
-        facts = expected(plan_, people, prior)
-    except KeyveilError as error:
-        return Expectation(f"the errors cannot be predicted: {error}", True, {"expected": None})
-    return Expectation(expectation(facts, Scale.of(plan_.schema)), True, {"expected": facts})
-
-
 def _facts(plan_: Plan) -> dict[str, Any]:
     facts = {
         "hash": plan_.hash,
@@ -436,13 +297,3 @@ def _facts(plan_: Plan) -> dict[str, Any]:
         facts["chain_proven_so_far"] = float(spent)
         facts["chain_promised"] = float(plan_.chain["total"])
     return facts
-
-
-def _parameters(given: tuple[str, ...]) -> dict[str, str]:
-    parameters = {}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise PlanError("a parameter is given as --set NAME=VALUE")
-        parameters[name.strip()] = value.strip()
-    return parameters

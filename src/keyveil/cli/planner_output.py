@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from math import isfinite, sqrt
-from typing import Any
+from math import sqrt
 
 import click
 
-from ..estimate.forecast.key_forecast import forecast
 from ..estimate.shrink.shrinkage import FEWEST
 from ..estimate.together.query import Query
 from ..foundation.errors import PlanError, nearest
@@ -22,7 +20,6 @@ from ..plan.plan import Plan
 from ..planner.advice import Advice
 from ..planner.advice_table import errors_compared, option_cells, told_nothing
 from ..planner.curves import A_FEW, Curves, curves
-from ..planner.first_round import pilot_people
 from ..planner.planner import ASKS, advise
 from .output import counted, plain_only, print_table
 from .terminal_chart import NARROWEST, Panel, columns, fitted, legend, say
@@ -170,47 +167,3 @@ def sketch(advice: Advice, drawn: Curves | None = None) -> None:
         f"{text(advice.epsilon)}, parameters as in the table; means {predicted.scale}"
     )
     click.echo()
-
-
-def expected(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
-    """The predicted errors of a plan about single keys, before any shrinkage.
-
-    The mean's error is on the scale of the plan's values, the mass's on [-1, 1].
-    """
-    scale = Scale.of(plan.schema)
-    predicted = forecast(plan, people, prior)
-    answers, weight = plan.mechanism.answers, prior.weight
-    errors = {
-        "frequency": predicted.clipped_frequency if "frequency" in answers else None,
-        "mean": scale.half**2 * predicted.clipped_mean if "mean" in answers else None,
-        "mass": predicted.mass if "mass" in answers else None,
-    }
-    return {
-        "people": people,
-        "prior": prior.source,
-        "mean_scale": scale.document(),
-        "chain": plan.chain is not None,
-        "pilot_people": pilot_people(plan, people) if plan.speaks_of_size else None,
-        **{
-            f"{name}_error": None
-            if squares is None or not isfinite(weight @ squares)
-            else sqrt(weight @ squares)
-            for name, squares in errors.items()
-        },
-    }
-
-
-def expectation(facts: dict[str, Any], scale: Scale) -> str:
-    """The predicted errors in one line."""
-    parts = [
-        f"{name} by about {facts[f'{name}_error']:.3g}{of}"
-        for name, of in (("frequency", ""), ("mean", f" {scale}"), ("mass", " on [-1, 1]"))
-        if facts[f"{name}_error"] is not None
-    ]
-    who = counted(facts["people"], "person", "people")
-    when = " after this round" if facts["chain"] else ""
-    words = f"with {who}{when} a key's answers will be off: {' and '.join(parts)}"
-    words += f" (expecting {facts['prior']})" + (f"; {scale.note}" if scale.note else "")
-    if facts["pilot_people"] is not None:
-        words += f"; for a pilot (plan --mechanism auto --pilot) ask {facts['pilot_people']:,} of them"
-    return words

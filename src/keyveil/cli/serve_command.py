@@ -194,8 +194,8 @@ def restore(source: Path, address: str, segments: Path | None) -> None:
     with plainly():
         bring_back(source, address, segments_of(address, segments))
     place = store_at(address).place
-    again = "" if segments is None else f" --segments {quote(str(segments))}"
-    click.echo(f"{place}: restored; check it with 'keyveil verify --store {quote(place)}{again}'")
+    option = "" if segments is None else f" --segments {quote(str(segments))}"
+    click.echo(f"{place}: restored; check it with 'keyveil verify --store {quote(place)}{option}'")
 
 
 @click.command()

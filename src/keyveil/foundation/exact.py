@@ -17,6 +17,7 @@ from decimal import (
     Overflow,
     localcontext,
 )
+from functools import lru_cache
 from math import inf
 from numbers import Integral, Rational, Real
 from typing import SupportsFloat
@@ -140,10 +141,17 @@ def text(value: Decimal) -> str:
     return "0" if plain in ("", "-0") else plain
 
 
+@lru_cache(maxsize=1024)
+def _power(epsilon: Decimal, digits: int) -> Decimal:
+    """``e^epsilon`` to this number of digits. A search for a channel asks for it thousands of times."""
+    return epsilon.exp(_context(digits))
+
+
 def at_most(weight: int, epsilon: Decimal) -> int:
     """The largest integer not above ``weight * e^epsilon``."""
-    with localcontext(_context(60 + weight.bit_length() // 3)):
-        return int((weight * epsilon.exp()).to_integral_value(ROUND_FLOOR))
+    digits = 60 + weight.bit_length() // 3
+    with localcontext(_context(digits)):
+        return int((weight * _power(epsilon, digits)).to_integral_value(ROUND_FLOOR))
 
 
 def keeps(numerator: int, denominator: int, epsilon: Decimal) -> bool:
@@ -153,7 +161,7 @@ def keeps(numerator: int, denominator: int, epsilon: Decimal) -> bool:
     """
     if numerator <= denominator:
         return True
-    top, bottom, near = Decimal(numerator), Decimal(denominator), epsilon.exp(_WIDE)
+    top, bottom, near = Decimal(numerator), Decimal(denominator), _power(epsilon, 60)
     if _UP.divide(top, bottom) <= near.next_minus(_WIDE):
         return True
     if _DOWN.divide(top, bottom) >= near.next_plus(_WIDE):
@@ -171,4 +179,4 @@ def log_up(numerator: int, denominator: int) -> Decimal:
 def most_lies(others: int, epsilon: Decimal, whole: int = 1 << 32) -> int:
     """The largest weight w with ``w * (e^epsilon + others) <= whole``."""
     with localcontext(_WIDE):
-        return int((whole / (epsilon.exp() + others)).to_integral_value(ROUND_FLOOR))
+        return int((whole / (_power(epsilon, 60) + others)).to_integral_value(ROUND_FLOOR))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 import numpy as np
 
 from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
-
-if TYPE_CHECKING:
-    pass
 
 POINTS = 841
 """840 is divided by 1 .. 8, so that 2 to 9 evenly spaced levels all lie on the grid."""
@@ -41,6 +38,7 @@ def independent_law(levels: int, keys: int, frequency: float = HELD, mean: float
     return law
 
 
+@lru_cache(maxsize=512)
 def value_law(mean: float, spread: float) -> Floats:
     """The law of most entropy on the grid with this mean and spread: a normal law, cut at the ends.
 
@@ -66,6 +64,7 @@ def value_law(mean: float, spread: float) -> Floats:
             pace /= 2
         slope = slope - pace * step
         law = _tilted(slope, powers)
+    law.flags.writeable = False  # it is kept, and asked for again
     return law
 
 

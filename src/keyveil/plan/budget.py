@@ -213,11 +213,11 @@ def checked_cap(cap: object, name: str = "a budget's cap") -> Decimal:
     return limit
 
 
-def check_same_cap(path: Path, asked: Decimal, made: Decimal) -> None:
+def check_same_cap(path: Path, asked: Decimal, own: Decimal) -> None:
     """Refuse a cap that is not the one with which the file was made."""
-    if asked != made:
+    if asked != own:
         raise BudgetError(
-            f"the budget {path} was made with a cap of {text(made)}, and the cap asked for now is "
+            f"the budget {path} was made with a cap of {text(own)}, and the cap asked for now is "
             f"{text(asked)}; a cap is set once, so leave it out, or name another file"
         )
 

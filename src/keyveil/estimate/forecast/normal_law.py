@@ -23,7 +23,7 @@ def below(z: Floats) -> Floats:
     points = np.asarray(z, np.float64) / np.sqrt(2.0)
     value = np.asarray(np.sign(points))
     inside = ~(np.abs(points) >= FAR)
-    value[inside] = [erf(point) for point in points[inside].tolist()]
+    value[inside] = list(map(erf, points[inside].tolist()))
     return np.asarray(0.5 + 0.5 * value)
 
 

@@ -109,8 +109,8 @@ class Source(ABC):
     def batches(self, *, persons_only: bool = False) -> Iterator[Batch]:
         """The rows in order. ``persons_only`` reads only the column of people."""
 
-    def line_without(self, column: str, beside: str | None = None) -> int | None:
-        """The line of the first row without a cell in ``column``, but with one in ``beside``.
+    def line_without(self, column: str, present: str | None = None) -> int | None:
+        """The line of the first row without a cell in ``column``, but with one in ``present``.
 
         None if there is none, or if the table has no lines.
         """

@@ -268,9 +268,9 @@ class _Table:
             return array
         return array.cast(pa.large_string())
 
-    def _line_without(self, column: str, beside: str | None = None) -> str:
+    def _line_without(self, column: str, present: str | None = None) -> str:
         """The line of the first row that has nothing in a column, for an error about a text file."""
-        line = self._source.line_without(column, beside)
+        line = self._source.line_without(column, present)
         return "" if line is None else f" (line {line})"
 
     def _places(self, array: Any) -> np.ndarray:

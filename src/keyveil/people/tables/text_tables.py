@@ -107,8 +107,8 @@ class Separated(Source):
             values = pa.array(listed, pa.float64())
         return batch.set_column(place, self._columns.value, values)
 
-    def line_without(self, column: str, beside: str | None = None) -> int | None:
-        places = [self._names.index(name) for name in (column, beside) if name is not None]
+    def line_without(self, column: str, present: str | None = None) -> int | None:
+        places = [self._names.index(name) for name in (column, present) if name is not None]
         for line, row in islice(self._walk(), 1, None):
             if not row[places[0]] and all(row[place] for place in places[1:]):
                 return line
@@ -216,11 +216,11 @@ class JsonLines(Source):
             lines.append(json.dumps(cells))
         return "\n".join(lines).encode() + b"\n"
 
-    def line_without(self, column: str, beside: str | None = None) -> int | None:
+    def line_without(self, column: str, present: str | None = None) -> int | None:
         first = 1
         for block in self._blocks():
             for line, row in self._rows(block, first):
-                if row.get(column) is None and (beside is None or row.get(beside) is not None):
+                if row.get(column) is None and (present is None or row.get(present) is not None):
                     return line
             first += block.count(b"\n")
         return None

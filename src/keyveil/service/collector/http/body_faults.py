@@ -54,8 +54,10 @@ def _in_value(value: object, kind: inspect.Type, place: str, quoting: bool) -> s
     if isinstance(kind, inspect.ListType) and isinstance(kind.item_type, inspect.StructType):
         if not isinstance(value, list) or not value:
             return f"{place} must be {_described(kind)}"
-        one = f"a {place[1:-2]}"  # of 'reports'
-        return next(filter(None, (_in_struct(item, kind.item_type, one, quoting) for item in value)), "")
+        member = f"a {place[1:-2]}"  # of 'reports'
+        return next(
+            filter(None, (_in_struct(item, kind.item_type, member, quoting) for item in value)), ""
+        )
     if _fits(value, kind):
         return ""
     text = f"{place} must be {_described(kind)}"
@@ -69,7 +71,7 @@ def _fits(value: object, kind: inspect.Type) -> bool:
     """Whether a value is of a type that is no object."""
     match kind:
         case inspect.UnionType():
-            return any(_fits(value, each) for each in kind.types)
+            return any(_fits(value, part) for part in kind.types)
         case inspect.NoneType():
             return value is None
         case inspect.BoolType():

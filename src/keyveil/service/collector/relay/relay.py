@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 import httpx
 from starlette.responses import Response
@@ -185,7 +185,7 @@ class Relay:
         """Forward one shuffled crowd in as few requests as the collector accepts."""
         try:
             known, (name, plan, epoch) = self.upstream.last_known(spot[0]), spot
-            ends, size = known.terms.end(epoch), self._request_size(name)
+            ends, size = known.terms.end(epoch), known.request_size
             parts = [rows[at : at + size] for at in range(0, len(rows), size)]
             leave = partial(self.sent_ids.leave, name, plan, epoch, ends, parts)
             written = await self._written(leave, ends)
@@ -226,14 +226,6 @@ class Relay:
                 if self.sent_ids.broken or self.clock.now() >= ends:
                     return None
             await self._pause(PATIENCE.delay(tries, 0.0, even()))
-
-    def _request_size(self, name: str) -> int:
-        known = self.upstream.last_known(name)
-        stated = known.about.get("limits")
-        limits = stated if isinstance(stated, dict) else {}
-        reports, size = (limits.get(part) for part in ("reports", "bytes"))
-        by_bytes = ((size if type(size) is int else 1 << 20) - 64) // (16 + known.plan.packing.width)
-        return max(1, min(reports if type(reports) is int else 1000, by_bytes))
 
     async def _send_part(self, spot: Spot, part: Part, ends: float) -> dict[bytes, str]:
         """Send the same bytes until the collector has decided on all of them, or the epoch has ended.
@@ -395,14 +387,3 @@ def _failures(given: object) -> dict[str, str] | None:
     if not isinstance(given, list) or not all(isinstance(failure, dict) for failure in given):
         return None
     return {str(failure.get("id")): str(failure.get("reason")) for failure in given}
-
-
-def statement(relay: Relay, known: KnownCollection) -> dict[str, Any]:
-    """What the relay states about a crowd: epsilon towards anyone who sees all forwarded reports."""
-    crowd = known.shuffled
-    return {
-        "wait": relay.wait,
-        "epsilon": crowd.epsilon,
-        "delta": crowd.delta,
-        "local_epsilon": crowd.local_epsilon,
-    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,7 +20,7 @@ from ..http.upload_limits import Upload
 from ..http.web import guarded, json, no_collection, site, with_cors
 from ..process.problems import Problem
 from ..store.tokens import digest_of
-from .relay import Relay, statement
+from .relay import Relay
 from .upstream import KnownCollection
 
 
@@ -51,7 +52,7 @@ def app(
     def about(known: KnownCollection) -> Response:
         # the collector's description of a collection, with the relay's limits and its statement
         limits = {"reports": relay.settings.reports, "bytes": relay.settings.body_bytes}
-        return json({**known.about, "limits": limits, "token": False, "relay": statement(relay, known)})
+        return json({**known.about, "limits": limits, "token": False, "relay": _statement(relay, known)})
 
     def plan(known: KnownCollection) -> Response:
         return Response(known.document, media_type=batches.JSON)
@@ -111,3 +112,14 @@ def serve(relay: Relay, host: str, listener: socket.socket, watcher: str | None 
     """Run the relay until the process is asked to end; the exit code."""
     run(relay, app(relay, watcher=watcher, exposed=not is_loopback(host)), listener)
     return 0
+
+
+def _statement(relay: Relay, known: KnownCollection) -> dict[str, Any]:
+    """What the relay states about a crowd: epsilon towards anyone who sees all forwarded reports."""
+    crowd = known.shuffled
+    return {
+        "wait": relay.wait,
+        "epsilon": crowd.epsilon,
+        "delta": crowd.delta,
+        "local_epsilon": crowd.local_epsilon,
+    }

@@ -60,6 +60,15 @@ class KnownCollection:
         origins = tuple(o for o in self.about.get("origins", ()) if isinstance(o, str))
         return Terms(epoch=epoch["seconds"], grace=epoch["grace"], early=epoch["early"], origins=origins)
 
+    @property
+    def request_size(self) -> int:
+        """The most reports in one request to the collector."""
+        stated = self.about.get("limits")
+        limits = stated if isinstance(stated, dict) else {}
+        reports, size = (limits.get(part) for part in ("reports", "bytes"))
+        by_bytes = ((size if type(size) is int else 1 << 20) - 64) // (16 + self.plan.packing.width)
+        return max(1, min(reports if type(reports) is int else 1000, by_bytes))
+
 
 class Upstream:
     """One collector. ``wait`` and ``delta`` are those of the relay."""
