@@ -242,7 +242,7 @@ def draw(figures: dict[str, list[Point]]) -> None:
         "people": ("privatise", "seconds to privatise and tally"),
         "keys": ("estimate", "seconds for an estimate"),
         "views": ("matrix", "seconds for the conditional matrix"),
-        "epsilon": ("person", "seconds to privatise one person"),
+        "epsilon": ("person", "nanoseconds to privatise one person"),
     }
     for panel, (curve, (what, title)) in zip(panels.flat, shown.items(), strict=True):
         other = panel.twinx() if curve != "epsilon" else None
@@ -250,7 +250,8 @@ def draw(figures: dict[str, list[Point]]) -> None:
             own = [p for p in figures[curve] if p["mechanism"] == name]
             at = [p["views"] if curve == "views" else p["at"] for p in own]
             look = {"color": LINES[number], "marker": MARKS[number], "ms": 5}
-            panel.plot(at, [p[what] for p in own], label=name, **look)
+            scale = 1e9 if what == "person" else 1
+            panel.plot(at, [scale * p[what] for p in own], label=name, **look)
             if other is not None:
                 other.plot(at, [p["MiB"] for p in own], ls="--", lw=1, **look, mfc="white")
         log_axis(panel, "x")
@@ -258,7 +259,7 @@ def draw(figures: dict[str, list[Point]]) -> None:
         panel.set_xlabel(curve)
         panel.set_title(title, loc="left", fontsize=10)
         lightly(panel)
-        panel.legend(frameon=False, fontsize=8, loc="lower right" if other else "center right")
+        panel.legend(frameon=False, fontsize=8, loc="lower right" if other else (0.02, 0.42))
         if other is not None:
             other.set_ylim(0, 1.15 * max(p["MiB"] for p in figures[curve]))
             other.set_ylabel("peak MiB (dashed)", fontsize=8)

@@ -93,4 +93,4 @@ def _shares(panel: Any, rows: Sequence[Mapping[str, Any]]) -> None:
     most = max((row["ratios"][LIMIT] for row in rows), default=1)
     panel.set_xlim(0, 100 * max(1.0, most) * 1.08)
     lightly(panel, "x")
-    panel.set_xlabel("percent of the limit: making the words, reading memory, or imports")
+    panel.set_xlabel("percent of the limit: random words,\nreading memory, or imports")
