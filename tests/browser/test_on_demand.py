@@ -29,7 +29,7 @@ TEA = {"Tea": Plan.of(Schema.of(["Fries", "Tea"], 1, 5), "kvue", 1)}
 PEPSI = {"Pepsi": Plan.of(Schema.of(["Fries", "Pepsi"], 1, 5), "kvue", 1)}
 RECORDS: list[Any] = [{}, {"Fries": 5, "Pepsi": 1, "Salad": 3}, {"nothing": "x"}, None]
 FOR_SHAPES = ["rows.js", "pools.js", "subset.js"]
-FOR_TROUBLES = ["messages.js", "check.js"]
+FOR_TROUBLES = ["messages.js", "troubles.js", "check.js"]
 FAILURES = {
     "no connection": lambda route: route.abort(),
     "not found": lambda route: route.fulfill(status=404),
@@ -177,7 +177,7 @@ def test_what_is_for_troubles_is_loaded_when_something_is_wrong(watch, blank_pag
     page.evaluate("() => { notice.client = device() }")
     shows(page, "Später.")
     expect(page.get_by_role("button", name="Try again")).to_have_count(1)
-    assert set(files) == {"messages.js"}
+    assert set(files) == {"messages.js", "troubles.js"}
     if not offline:
         lines = page.evaluate("async () => client.check(await client.plan('Tea'), { tea: 4 })")
         assert lines == ["key 'tea' is not in the plan; did you mean 'Tea'?"]

@@ -37,15 +37,9 @@ export function faultsOf(record, pairs, { keys, index, rangeOf }) {
 
 /** The key that a misspelt name is nearest to, whatever its case; undefined if none is near. */
 function nearest(name, keys) {
-  const most = Math.floor(0.4 * name.length);
-  let best = most + 1;
-  let near;
-  for (const key of keys) {
-    if (Math.abs(key.length - name.length) > most) continue;
-    const changes = changesBetween(name.toLowerCase(), key.toLowerCase());
-    if (changes < best) [best, near] = [changes, key];
-  }
-  return near;
+  const changes = (key) => changesBetween(name.toLowerCase(), key.toLowerCase());
+  const [best] = keys.map((key) => [changes(key), key]).sort(([a], [b]) => a - b);
+  return best[0] <= 0.4 * name.length ? best[1] : undefined;
 }
 
 /** Number of letters to insert, drop or replace between two texts. */

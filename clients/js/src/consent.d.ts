@@ -1,5 +1,5 @@
 import type { Client, ErrorCode, Outcome, PersonRecord, Plan, RecordSource } from "./index.js";
-import type { Troubles } from "./messages.js";
+import type { Troubles } from "./troubles.js";
 
 /** The texts of the notice. `docs/browser.md` lists the placeholders of each. */
 export interface Strings extends Troubles {
@@ -38,7 +38,7 @@ export interface Strings extends Troubles {
   readonly storage: string;
 }
 
-/** The texts of the notice, in English, without those of `TROUBLES` in `keyveil/messages`. */
+/** The texts of the notice, in English, without those of `TROUBLES` in `keyveil/troubles`. */
 export const STRINGS: Omit<Strings, keyof Troubles>;
 
 /** A text, or a function from the values of its placeholders to a text. */

@@ -3,16 +3,6 @@
  * it apart.
  */
 
-/** Texts of the notice for visitors, by the codes of errors; they belong to those of `texts.js`. */
-export const TROUBLES = {
-  closed: "Nothing was sent: this question is closed.",
-  paused: "Nothing was sent: this question takes no answers now.",
-  clock: "Nothing was sent: the clock of this device seems to be wrong.",
-  spent: "Nothing was sent: this question costs more than your privacy budget allows.",
-  changed: "Nothing was sent: you have answered this already, and the question has changed since.",
-  queue: "Nothing was sent: earlier messages of yours still wait.",
-};
-
 const SENT = "; nothing was sent";
 
 /** Messages for developers: from the facts of an error with a code to one line. */

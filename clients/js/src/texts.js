@@ -3,7 +3,7 @@
 /**
  * The texts. Replace some or all of them with `element.strings = { ... }`: each by a text, or by a function
  * from the values of its placeholders to a text. Those named like the code of an error are shown for it;
- * `TROUBLES` of `messages.js` has more of them.
+ * `TROUBLES` of `troubles.js` has more of them.
  */
 export const STRINGS = {
   title: "Share an answer without giving it away",
@@ -58,7 +58,7 @@ export const usualText = (name) => texts[name] ?? STRINGS.failed;
 /** The name of the text about an error with a code; what is loaded for it is there then. */
 export async function nameOfTrouble(code) {
   if (LOADED.includes(code) && texts === STRINGS)
-    await import("./messages.js").then(
+    await import("./troubles.js").then(
       ({ TROUBLES }) => (texts = { ...STRINGS, ...TROUBLES }),
       () => {}, // the page's text, or that of a failure, will do
     );

@@ -10,7 +10,7 @@ import {
   type Plan,
 } from "keyveil";
 import { KeyveilConsent, mostCertain, possibleReports, STRINGS } from "keyveil/consent";
-import { TROUBLES } from "keyveil/messages";
+import { TROUBLES } from "keyveil/troubles";
 import { fileStorage } from "keyveil/node";
 import { recordedCells } from "keyveil/testing";
 
