@@ -214,7 +214,10 @@ def parquet_table(sources: Iterable[str | Path] | str | Path, columns: Columns) 
         if not Path(path).is_file():
             raise TableError(f"cannot read {path}: there is no such file")
         if not starts_with(path, PARQUET):
-            raise TableError(f"{path} is no Parquet file; engines read tables in Parquet files")
+            raise TableError(
+                f"{path} is no Parquet file: other forms are read by keyveil privatise into one file on "
+                "this machine; pandas.read_csv(...).to_parquet(...) writes Parquet"
+            )
     return ParquetTable(paths, columns)
 
 
