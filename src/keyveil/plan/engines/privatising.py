@@ -228,9 +228,9 @@ def _segments(table: ParquetTable, engine: Engine, scratch: str) -> Iterator[Seg
         return
     parts = table.sorted_parts(engine.workers)
     sort = SortRows(scratch, table.columns, parts)
-    paths = tuple(p for own in engine.each(sort, list(enumerate(table.row_groups))) for p in own)
-    for part in range(parts if paths else 0):
-        yield SortedPart(paths, part)
+    counts = tuple(engine.each(sort, list(enumerate(table.row_groups))))
+    for part in range(parts if any(counts) else 0):
+        yield SortedPart(scratch, counts, part)
 
 
 def _absent(plan: Plan, everyone: int | None, privatised: Privatised, coins: Coins) -> Iterator[Reports]:
