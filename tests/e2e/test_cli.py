@@ -856,7 +856,10 @@ def test_many_processes_read_parquet_tables_and_folders(tmp_path):
         (["--engine", "dask", "-o", "r.kv"], "'dask' is not one of"),
         (["--master", "spark://a:1", "-o", "r.kv"], "--master is for --engine spark"),
         (["--engine", "spark", "--processes", "2", "-o", "r/"], "--processes is for --engine local"),
-        (["-o", "r/"], "people.csv is no Parquet file; engines read tables in Parquet files"),
+        (
+            ["-o", "r/"],
+            "people.csv is no Parquet file: other forms are read by keyveil privatise into one file",
+        ),
         (["-o", "."], "is a folder"),
         (["-o", "here/"], "exists and is not an empty folder"),
         (["-o", "no/such/"], "there is no folder"),

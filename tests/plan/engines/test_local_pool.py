@@ -210,13 +210,36 @@ def test_people_of_a_sorted_part_come_a_few_at_a_time(named, tmp_path):
     """However many parts there are: the part of a person must not decide the chunk within it."""
     path = written(table(2_000, named=named), tmp_path / "people.parquet")
     columns, parts = Columns("person", "key", "value"), 16
-    paths = SortRows(str(tmp_path), columns, parts)((0, RowGroups(str(path), 0, 1)))
-    paths += SortRows(str(tmp_path), columns, parts)((1, RowGroups(str(path), 1, 9)))
+    groups = RowGroups(str(path), 0, 1), RowGroups(str(path), 1, 9)
+    counts = tuple(map(SortRows(str(tmp_path), columns, parts), enumerate(groups)))
+    assert counts == (1, 1)
     for part in range(parts):
-        rows = SegmentRows(SortedPart(paths, part), columns)
+        rows = SegmentRows(SortedPart(str(tmp_path), counts, part), columns)
         chunks = list(read_people(Schema.of(KEYS, 1, 5), rows, chunk=20))
         assert sum(map(len, chunks)) > 60
         assert max(map(len, chunks)) < 40
+
+
+def test_a_sorted_part_is_small_however_many_files_there_are():
+    """Else what the driver of a cluster sends grows with the square of the rows."""
+    few, many = (len(pickle.dumps(SortedPart("/lake", (2,) * n, 7))) for n in (1_000, 11_000))
+    assert many - few < 3 * 10_000
+
+
+def test_rows_that_are_sorted_into_several_files_are_all_read(tmp_path, small_segments, monkeypatch):
+    monkeypatch.setattr(table_segments, "SORTED_BYTES", 2_000)
+    plan, rows = mechanism_plan("kvue"), table()
+    path = written(rows, tmp_path / "table.parquet")
+    counts, sort = [], SortRows.__call__
+
+    def counted(self, groups):
+        counts.append(sort(self, groups))
+        return counts[-1]
+
+    monkeypatch.setattr(SortRows, "__call__", counted)
+    privatise_files(path, plan, tmp_path / "out.kv", HERE, coins=COINS)
+    assert min(counts) > 1
+    assert tally_files(tmp_path / "out.kv", plan) == library_tally(plan, rows)
 
 
 def test_a_script_without_a_guard_runs_once(tmp_path):

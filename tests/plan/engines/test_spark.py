@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from collections import Counter
 from pathlib import Path
 
@@ -20,10 +23,20 @@ from engine_cases import (
     table,
     written,
 )
-from spark_cluster import environment
+from spark_cluster import environment, wait_until
 
 import keyveil as kv
-from keyveil import REGISTRY, Coins, KeyveilError, Plan, ReportError, Schema, TableError, Tally
+from keyveil import (
+    REGISTRY,
+    Coins,
+    KeyveilError,
+    Plan,
+    RecordError,
+    ReportError,
+    Schema,
+    TableError,
+    Tally,
+)
 from keyveil.cli.command import run
 from keyveil.people.population import Population
 from keyveil.people.tables import people_of
@@ -235,6 +248,29 @@ def test_rows_go_to_python_in_arrow_batches_alone(frame, monkeypatch):
     assert operators_of_python(alone) == ["BatchEvalPython"]
 
 
+def test_the_key_of_a_job_is_in_no_log(spark, cluster, frame):
+    """After a job that ended well, and after one whose traceback the executors' logs have."""
+
+    def logs() -> bytes:
+        paths = (path for path in cluster.folder.rglob("*") if path.is_file())
+        return b"".join(p.read_bytes() for p in paths if p.suffix == ".log" or p.name.startswith("std"))
+
+    def forms(key: bytes) -> set[bytes]:
+        return {key, key.hex().encode(), b64encode(key), repr(key).encode()[2:-1]}
+
+    plan, coins, before = mechanism_plan("kvue"), Coins.for_job(), logs().count(b"RecordError")
+    assert kv.spark.tally(kv.spark.privatise(frame, plan, coins=coins), plan).reports == PEOPLE
+    bad = spark.createDataFrame([BAD_ROWS["a key is not in the plan"]], ROWS)
+    with pytest.raises(RecordError):
+        kv.spark.tally(kv.spark.privatise(bad, plan, coins=coins), plan)
+    wait_until(lambda: logs().count(b"RecordError") > before, "the logs have no traceback")
+    twin = os.urandom(32)
+    spark.sparkContext.parallelize([twin.hex()], 1).foreach(logging.warning)
+    wait_until(lambda: twin.hex().encode() in logs(), "the broken twin: a key that is logged is seen")
+    everything = logs()
+    assert {form for form in forms(coins._current_key()) if form in everything} == set()
+
+
 def operators_of_python(rows) -> list[str]:
     text = rows._jdf.queryExecution().executedPlan().toString().split("== Initial Plan ==")[0]
     return re.findall(r"^[\W\d]*(\w*(?:Python|Pandas|InArrow)\w*)", text, re.MULTILINE)
@@ -316,6 +352,12 @@ def test_columns_are_checked_before_a_job_starts(spark):
         for words, (kind, more) in cases.items():
             with pytest.raises(TableError, match=words):
                 kv.spark.privatise(frame(kind), plan, **more)
+        for wrong in ("people.parquet", table().to_pandas(), None):
+            for work in (kv.spark.privatise, kv.spark.tally, kv.spark.broken_rows):
+                with pytest.raises(TableError, match="this takes a DataFrame of Spark, not"):
+                    work(wrong, plan)
+        with pytest.raises(TableError, match="this takes a DataFrame of Spark, not DataFrame: spark"):
+            kv.spark.running_tally(table().to_pandas(), plan, "never", session=spark)
         with pytest.raises(ReportError, match="columns code; 'code' is missing"):
             kv.spark.tally(frame("cell int"), plan)
         with pytest.raises(ReportError, match="holds string; it must be whole numbers"):
@@ -350,6 +392,8 @@ def test_a_bad_row_ends_the_job_in_one_line(words, spark):
         kv.spark.tally(kv.spark.privatise(frame, plan), plan)
     assert "\n" not in str(refused.value)
     assert type(refused.value).__module__ == "keyveil.foundation.errors"
+    helped = "kv.spark.broken_rows(df, plan) counts rows" in str(refused.value)
+    assert helped == (type(refused.value) is RecordError), "lenient=True maps no row without a person"
 
 
 def test_lenient_rows_are_counted_by_rule(spark):

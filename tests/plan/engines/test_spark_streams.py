@@ -82,6 +82,7 @@ def test_a_stream_that_is_killed_goes_on_where_it_was(spark, tmp_path):
     left_out = {Path(name).name: reason for name, reason in running.rejected.items()}
     assert set(left_out) == {"bad.kv", "bad.parquet"}
     assert "cut short" in left_out["bad.kv"]
+    assert str(inbox) not in left_out["bad.kv"], "its path is said once"
     assert "damaged" in left_out["bad.parquet"]
     assert Tally.load(plan, state / "tally.kv") == expected
 

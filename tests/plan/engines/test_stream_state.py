@@ -12,6 +12,7 @@ from engine_cases import mechanism_plan
 from keyveil import KeyveilError, ReportError, Tally
 from keyveil.plan.engines import spark_engine
 from keyveil.plan.engines.spark_engine import SparkEngine, plain_errors, spark_session
+from keyveil.plan.engines.spark_frames import tally
 from keyveil.plan.engines.stream_state import StreamState
 
 PLAN = mechanism_plan("kvue")
@@ -80,8 +81,11 @@ def test_a_checkpoint_and_totals_belong_together(tmp_path):
 def test_without_pyspark_one_line_says_what_to_install(monkeypatch):
     for name in ("pyspark", "pyspark.errors", "pyspark.sql"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(KeyveilError, match=r"Spark is not installed: pip install 'keyveil\[spark\]'"):
-        spark_session()
+    for work in (spark_session, lambda: tally(None, PLAN)):
+        with pytest.raises(
+            KeyveilError, match=r"Spark is not installed: pip install 'keyveil\[spark\]'"
+        ):
+            work()
 
 
 def test_without_java_one_line_says_what_to_install(monkeypatch, tmp_path):

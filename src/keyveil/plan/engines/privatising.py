@@ -257,7 +257,10 @@ def parquet_table(
         if not Path(path).is_file():
             raise TableError(f"cannot read {path}: there is no such file")
         if not starts_with(path, PARQUET):
-            raise TableError(f"{path} is no Parquet file; engines read tables in Parquet files")
+            raise TableError(
+                f"{path} is no Parquet file: other forms are read by keyveil privatise into one file on "
+                "this machine; pandas.read_csv(...).to_parquet(...) writes Parquet"
+            )
     return ParquetTable(
         paths if engine.on_one_machine else [os.path.abspath(path) for path in paths], columns
     )
@@ -270,9 +273,9 @@ def _segments(table: ParquetTable, engine: Engine, scratch: str) -> Iterator[Seg
         return
     parts = table.sorted_parts(engine.workers)
     sort = SortRows(scratch, table.columns, parts)
-    paths = tuple(p for own in engine.each(sort, list(enumerate(table.row_groups))) for p in own)
-    for part in range(parts if paths else 0):
-        yield SortedPart(paths, part)
+    counts = tuple(engine.each(sort, list(enumerate(table.row_groups))))
+    for part in range(parts if any(counts) else 0):
+        yield SortedPart(scratch, counts, part)
 
 
 def _absent(plan: Plan, everyone: int | None, privatised: Privatised, coins: Coins) -> Iterator[Reports]:

@@ -51,7 +51,7 @@ class SparkEngine(Engine):
 
     The workers need keyveil installed. Without a session it is the running one, or a new one: at
     ``master``, or as Spark's own settings say. It starts when the first task does, so that what is wrong
-    with the files is told before. A ``quiet`` session logs nothing.
+    with the files is told before. Once it has started, a ``quiet`` session logs nothing.
     """
 
     on_one_machine = False
@@ -120,12 +120,10 @@ def _say_if_alone(context: Any, seconds: float) -> None:
 
 def spark_session(master: str | None = None, quiet: bool = False) -> Any:
     """The running session, or a new one: at ``master``, or as Spark's own settings say."""
-    try:
+    with needing_pyspark():
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise KeyveilError(f"Spark is not installed: {installation('spark')}") from None
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -149,6 +147,15 @@ def spark_session(master: str | None = None, quiet: bool = False) -> Any:
     except Py4JError:
         place = "with its settings" if master is None else f"at {master}"
         raise KeyveilError(f"Spark does not start {place}: no cluster answers") from None
+
+
+@contextmanager
+def needing_pyspark() -> Iterator[None]:
+    """Say in one line how to install Spark, where its package is missing."""
+    try:
+        yield
+    except ImportError:
+        raise KeyveilError(f"Spark is not installed: {installation('spark')}") from None
 
 
 def map_in_arrow(frame: Any, work: Callable[[Any], Any], schema: str) -> Any:

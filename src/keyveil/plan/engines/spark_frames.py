@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...foundation.coins import Coins
-from ...foundation.errors import ReportError, TableError
+from ...foundation.errors import RecordError, ReportError, TableError
 from ...people.tables.frames import Columns, arrow
 from ...people.tables.row_order import cut
 from ..packing import Packing
@@ -20,7 +20,7 @@ from ..tally import Tally
 from .privatising import privatised_rows
 from .report_columns import BITS, check_columns, column_names, from_batch, split_batch, to_batch
 from .shipped_plan import job_coins, ship, unship
-from .spark_engine import map_in_arrow, plain_errors
+from .spark_engine import map_in_arrow, needing_pyspark, plain_errors
 
 CHUNK = 1 << 16
 """Number of rows that a task privatises at a time."""
@@ -28,6 +28,7 @@ PERSON, KEY, VALUE = ROLES = ("person", "key", "value")
 """What the columns of rows are called here, whatever they are called in the user's frame."""
 WHOLE = {"tinyint", "smallint", "int", "bigint"}
 NUMBERS = WHOLE | {"float", "double"}
+HOW_TO_MAP = "; kv.spark.broken_rows(df, plan) counts rows that break a rule, lenient=True maps them"
 
 
 def privatise(
@@ -86,6 +87,7 @@ REASONS = ("empty", "impossible")
 
 def check_reports(frame: Any, plan: Plan) -> None:
     """Refuse a DataFrame without the columns of reports, of other types, or that names another plan."""
+    check_frame(frame)
     check_columns(frame.columns, plan.packing)
     kinds = dict(frame.dtypes)
     for name in column_names(plan.packing):
@@ -145,6 +147,7 @@ def broken_rows(
 
 def long_rows(frame: Any, columns: Columns, pairs: str | None) -> Any:
     """The rows (person, key, value); columns and types are checked before any job starts."""
+    check_frame(frame)
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as f
 
@@ -165,8 +168,19 @@ def long_rows(frame: Any, columns: Columns, pairs: str | None) -> Any:
     if kinds[key] not in WHOLE | {"string"}:
         raise TableError(f"column {key!r} holds {kinds[key]}; a key is text or a whole number")
     if value is not None and kinds[value] not in NUMBERS and not kinds[value].startswith("decimal"):
-        raise TableError(f"column {value!r} holds {kinds[value]}; values must be numbers")
+        raise TableError(f"column {value!r} holds {kinds[value]}; values must be numbers, so cast it")
     return rows
+
+
+def check_frame(frame: Any) -> None:
+    """Refuse what is no DataFrame of Spark, such as a path or a table of pandas."""
+    with needing_pyspark():
+        from pyspark.sql import DataFrame
+    if not isinstance(frame, DataFrame):
+        raise TableError(
+            f"this takes a DataFrame of Spark, not {type(frame).__name__}: spark.read.parquet(path) "
+            "reads files, spark.createDataFrame(frame) takes a table of pandas"
+        )
 
 
 def _roles(columns: Columns) -> list[tuple[str, str]]:
@@ -221,8 +235,11 @@ class PrivatiseRows:
         plan, columns, pa = unship(self.plan), self.columns, arrow()
         for rows in cut(_named(batches, columns), CHUNK):
             table = pa.Table.from_batches([rows]).rename_columns(columns.names)
-            for batch in privatised_rows(plan, table, columns, self.coins, chunk=2 * rows.num_rows):
-                yield to_batch(batch, plan.packing, signed=True)
+            people = privatised_rows(plan, table, columns, self.coins, chunk=2 * rows.num_rows)
+            try:
+                yield from (to_batch(reports, plan.packing, signed=True) for reports in people)
+            except RecordError as error:
+                raise RecordError(f"{error}{HOW_TO_MAP}") from None
 
 
 def _named(batches: Iterable[Any], columns: Columns) -> Iterator[Any]:

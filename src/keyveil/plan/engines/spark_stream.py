@@ -22,7 +22,7 @@ from .report_files import ReportFiles
 from .report_segments import is_data
 from .shipped_plan import ship, unship
 from .spark_engine import SparkEngine, map_in_arrow, spark_session
-from .spark_frames import check_reports, report_schema, tally
+from .spark_frames import check_frame, check_reports, report_schema, tally
 from .stream_state import StreamState
 
 LOG = logging.getLogger("keyveil.spark")
@@ -70,6 +70,7 @@ def running_tally(
     if isinstance(source, str | Path):
         frame = _files(spark_session() if session is None else session, Path(source), files_at_once)
     else:
+        check_frame(source)
         if not source.isStreaming:
             raise ReportError("a running tally needs a streaming DataFrame; tally() counts all others")
         frame = messages(source, plan) if "value" in source.columns else source
@@ -128,7 +129,7 @@ class _AddFiles:
                 try:
                     total = total + ReportFiles([path], self.state.plan).counted(engine)
                 except KeyveilError as error:
-                    rejected[path] = str(error)
+                    rejected[path] = str(error).removeprefix(f"{path}: ")
         return total, rejected
 
 

@@ -46,11 +46,11 @@ class RowGroups:
     first: int
     count: int
 
-    def batches(self, names: list[str], size: int = READ_ROWS) -> Iterator[Any]:
+    def batches(self, names: list[str]) -> Iterator[Any]:
         """The rows of some columns, some rows at a time."""
         groups = list(range(self.first, self.first + self.count))
         with of_file(self.path), readable(Path(self.path)), opened(self.path) as file:
-            yield from file.iter_batches(size, row_groups=groups, columns=names, use_threads=False)
+            yield from file.iter_batches(READ_ROWS, row_groups=groups, columns=names, use_threads=False)
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,31 @@ class PersonRange:
 
 @dataclass(frozen=True)
 class SortedPart:
-    """One part of every file that ``SortRows`` wrote."""
+    """One part of every file that ``SortRows`` wrote. It is small, however many files there are."""
 
-    paths: tuple[str, ...]
+    folder: str
+    counts: tuple[int, ...]
+    """The number of files of each segment that was sorted."""
     part: int
 
     def batches(self, columns: Columns, names: list[str]) -> Iterator[Any]:
         """All rows of the people in this part, in their order."""
         pa, wanted = arrow(), str(self.part)
-        for path in self.paths:
+        for path in self._paths():
             with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
                 listed = file.schema.metadata[b"parts"].decode().split(",")
                 if wanted in listed:
                     yield file.get_batch(listed.index(wanted)).select(names)
+
+    def _paths(self) -> Iterator[str]:
+        for segment, count in enumerate(self.counts):
+            for number in range(count):
+                yield _sorted_path(self.folder, segment, number)
+
+
+def _sorted_path(folder: str, segment: int, number: int) -> str:
+    """The name of a file of sorted rows."""
+    return str(Path(folder) / f"rows-{segment:06d}-{number:04d}.arrow")
 
 
 class SegmentRows(Source):
@@ -124,25 +136,29 @@ class _Sorted(NamedTuple):
 
 @dataclass(frozen=True)
 class SortRows:
-    """Sorts the rows of a segment into parts by person, and writes them to files in a folder."""
+    """Sorts the rows of a segment into parts by person, and writes them to files in a folder.
+
+    It returns the number of these files.
+    """
 
     folder: str
     columns: Columns
     parts: int
 
-    def __call__(self, numbered: tuple[int, RowGroups]) -> tuple[str, ...]:
-        number, groups = numbered
-        paths, waiting, size = list[str](), list[_Sorted](), 0
+    def __call__(self, numbered: tuple[int, RowGroups]) -> int:
+        segment, groups = numbered
+        count, waiting, size = 0, list[_Sorted](), 0
         with of_file(groups.path):
             for batch in groups.batches(self.columns.names):
                 waiting.append(self._sorted(_plain(batch, self.columns)))
                 size += waiting[-1].rows.nbytes
                 if size >= SORTED_BYTES:
-                    paths.append(self._write(f"{number:06d}-{len(paths):04d}", waiting))
-                    waiting, size = [], 0
+                    self._write(_sorted_path(self.folder, segment, count), waiting)
+                    count, waiting, size = count + 1, [], 0
             if waiting:
-                paths.append(self._write(f"{number:06d}-{len(paths):04d}", waiting))
-        return tuple(paths)
+                self._write(_sorted_path(self.folder, segment, count), waiting)
+                count += 1
+        return count
 
     def _sorted(self, rows: Any) -> _Sorted:
         """Rows by part, stable."""
@@ -150,15 +166,13 @@ class SortRows:
         order, ends = order_by_part(person_parts(persons, self.parts), self.parts)
         return _Sorted(rows.take(arrow().array(order)), ends)
 
-    def _write(self, name: str, waiting: list[_Sorted]) -> str:
+    def _write(self, path: str, waiting: list[_Sorted]) -> None:
         """Write sorted rows as one file, a part after the other; its metadata says which is which."""
-        path = str(Path(self.folder) / f"rows-{name}.arrow")
         there = np.flatnonzero(np.sum([np.diff(rows.ends) for rows in waiting], axis=0)).tolist()
         schema = waiting[0].rows.schema.with_metadata({"parts": ",".join(map(str, there))})
         with whole_file(Path(path), private=True) as sink, arrow().ipc.new_file(sink, schema) as file:
             for part in there:
                 file.write_batch(joined([rows.of(part) for rows in waiting]))
-        return path
 
 
 def _plain(batch: Any, columns: Columns) -> Any:
