@@ -629,7 +629,7 @@ def test_compare_says_what_it_did_to_the_table(folder, monkeypatch, capsys):
         (None, ["--mechanism", "pairs:magic"], "one of best"),
         (None, ["--epsilon", ","], "at least one epsilon"),
         (None, ["--epsilon", "1,x"], "epsilon must be a number"),
-        (None, ["--conditional", "5"], "2 to 2 keys together, target included, not 5"),
+        (None, ["--conditional", "5"], "takes 2 keys together, target included, not 5"),
     ],
 )
 def test_bad_comparisons_get_one_clear_line(table, arguments, message, folder, here):
