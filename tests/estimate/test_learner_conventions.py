@@ -6,6 +6,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+from itertools import combinations
 
 import matplotlib
 import numpy as np
@@ -13,7 +14,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from scipy.sparse import csr_matrix
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score
@@ -142,10 +145,19 @@ def test_rows_that_cannot_be_read_get_one_line(exact):
         (np.zeros((2, 5)), TableError, "2 columns, in the order of feature_names_in_"),
         (np.zeros(2), TableError, "a row for each person"),
         (np.array([["a", "b"]]), TableError, "must hold numbers"),
+        (pd.Series([1.0, 2.0]), TableError, "a row for each person"),
+        (csr_matrix(np.eye(2)), TableError, "NaN where a key is not held"),
+        (5, TableError, "a row for each person"),
+        ("Pepsi", TableError, "a row for each person"),
         ({"Pepsi": 4}, RecordError, "a list of records"),
     ):
         with pytest.raises(error, match=words):
             tree.predict(people)
+    rows = pd.DataFrame({"Hamburger": [5.0, np.nan], "Pepsi": [1.0, 1.0]})
+    assert tree.score(rows, [1, 0]) in (0, 0.5, 1)
+    for labels, words in ((["held", "absent"], "which are False, True"), ([True], "each of the 2 peop")):
+        with pytest.raises(TableError, match=words):
+            tree.score(rows, labels)
     with pytest.raises(QueryError, match="name the key to predict"):
         ChowLiu().fit(exact).predict([{}])
     with pytest.raises(QueryError, match="never see rows of people"):
@@ -244,6 +256,26 @@ def test_a_key_may_be_called_like_a_column_of_a_cube():
     assert frame["share"][held] == pytest.approx(1 / 3)
     assert frame["count"].sum() == pytest.approx(3)
     assert list(Cube(source, ["count"]).to_frame().columns[:2]) == ["count", "share"]
+
+
+@pytest.mark.parametrize("size", [(5, 4), (8, 6), (12, 8)])
+def test_boxes_of_a_tree_do_not_overlap_on_axes_of_any_size(size):
+    """Seven boxes on a quarter of a small, a usual and a large figure."""
+    schema = Schema.of(["Hamburger", "Pepsi", "Fries"], 1, 5)
+    held = ({"Fries"}, {"Pepsi", "Fries"}, {"Hamburger", "Pepsi"}, {"Hamburger", "Fries"}, {"Hamburger"})
+    records = [dict.fromkeys(sorted(keys), 3) for keys in held] + [{}]
+    source = ExactEvidence(Population(schema, People.of_records(schema, records)))
+    tree = DecisionTree("Fries", 2).fit(source)
+    assert len(list(tree.root_.leaves())) == 4
+    figure = Figure(figsize=size)
+    panel = tree.plot(figure.add_subplot(2, 2, 1))
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    questions_and_leaves = [text for text in panel.texts if text.get_text() not in ("yes", "no")]
+    boxes = [text.get_bbox_patch().get_window_extent() for text in questions_and_leaves]
+    assert len(boxes) == 7
+    for first, second in combinations(boxes, 2):
+        assert not first.overlaps(second)
 
 
 def test_pictures_draw_on_the_axes_and_leave_the_backend(exact):

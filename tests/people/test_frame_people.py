@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import os
+import subprocess
+import sys
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -182,6 +186,11 @@ def test_a_wide_frame_may_say_who_holds_a_key_by_true_and_false():
         kv.Schema.from_frame(pd.DataFrame({"Tea": [0, 1]}), None, value=None, wide=True)
 
 
+class Grade(enum.IntEnum):
+    GOOD = 1
+    BAD = 2
+
+
 @pytest.mark.parametrize(
     ("keys", "names"),
     [
@@ -200,6 +209,14 @@ def test_a_wide_frame_may_say_who_holds_a_key_by_true_and_false():
         ([7, "seven", 7], ("7", "seven")),
         ([dt.date(2024, 5, 1), dt.date(2024, 5, 2), dt.date(2024, 5, 1)], ("2024-05-01", "2024-05-02")),
         ([("a", 1), ("a", 2), ("a", 1)], ("('a', 1)", "('a', 2)")),
+        ([Decimal("1.5"), Decimal("2.0"), Decimal("1.5")], ("1.5", "2")),
+        (pl.Series([Decimal("1.50"), Decimal(2), Decimal("1.50")]), ("1.5", "2")),
+        ([Grade.GOOD, Grade.BAD, Grade.GOOD], ("1", "2")),
+        (pl.Series([Grade.GOOD, Grade.BAD, Grade.GOOD]), ("1", "2")),
+        (
+            [frozenset({"b", "a"}), frozenset({"c"}), frozenset({"a", "b"})],
+            ("frozenset({'a', 'b'})", "frozenset({'c'})"),
+        ),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -226,7 +243,13 @@ def test_names_of_keys():
         np.float64(0.5): "0.5",
         True: "True",
         Drink.TEA: "TEA",
-        Word.TEA: "TEA",
+        Word.TEA: "tea",
+        Grade.BAD: "2",
+        Decimal("2.50"): "2.5",
+        Decimal("-0.0"): "0",
+        Decimal("1e3"): "1000",
+        frozenset(): "frozenset()",
+        (frozenset({"b", "a"}),): "(frozenset({'a', 'b'}),)",
         dt.datetime(2024, 5, 1, 12): "2024-05-01T12:00:00",
         np.datetime64("2024-05-01T12", "ns"): "2024-05-01T12:00:00",
         np.datetime64("2024-05-02"): "2024-05-02",
@@ -236,7 +259,26 @@ def test_names_of_keys():
     }
     assert {key_name(key) for key in known} == set(known.values())
     nameless = (None, float("nan"), np.float32("nan"), object(), [1], pd.NaT, np.datetime64("NaT"))
+    nameless = (*nameless, Decimal("NaN"), Decimal("sNaN"))
     assert [key_name(key) for key in nameless] == [None] * len(nameless)
+
+
+def test_a_key_has_the_same_name_in_every_process():
+    """Python orders the members of a set by their hashes, which differ between processes."""
+    code = (
+        "import keyveil as kv; "
+        "key = frozenset({'ab', 'cd', 'ef', ('gh', frozenset({'ij', 'kl', 'mn'}))}); "
+        "print(key, kv.Schema.of([key, 'b']).keys[0], sep='|')"
+    )
+    said = set()
+    for seed in "123":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        run = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+        said.add(tuple(run.stdout.strip().split("|")))
+    assert len({written for written, _ in said}) > 1, "Python's own text differs"
+    assert len({name for _, name in said}) == 1
 
 
 class Size(enum.Enum):

@@ -86,6 +86,13 @@ def test_keys_are_found_by_their_name():
     ):
         with pytest.raises(kv.UnknownKeyError, match="did you mean 'Pepsi'"):
             ask()
+    years = kv.Tally(kv.Plan.of(kv.Schema.of([1999, 2001], 1, 5), "kvue", 2))
+    for ask in (lambda: years.estimate()[1991], lambda: years.query("mean(2011)")):
+        with pytest.raises(kv.UnknownKeyError, match=r"did you mean '(1999|2001)'"):
+            ask()
+    assert years.plan.check({2011: 3}) == ["key 2011 is not in the plan; did you mean '2001'?"]
+    with pytest.raises(kv.UnknownKeyError, match="answers are found by key"):
+        years.estimate()[0]
     with pytest.raises(kv.PlanError, match="did you mean best"):
         TALLY.conditionals("bets")
     with pytest.raises(kv.PlanError, match="did you mean clip"):
@@ -133,6 +140,11 @@ def test_keys_are_found_by_their_name():
         (lambda: kv.Query("lfit", "a"), kv.QueryError, "did you mean lift"),
         (lambda: kv.learn.DecisionTree("7", "two").fit(TALLY), kv.KeyveilError, "max_depth is a whole"),
         (lambda: kv.Scheme, AttributeError, "did you mean 'Schema'"),
+        (
+            lambda: PAIRS.query("mean(7)", "lift(7 | Fries)").plot(of="frequency"),
+            kv.QueryError,
+            "no query asks for 'frequency'; they ask for mean, lift",
+        ),
     ],
 )
 def test_a_mistake_gets_one_line_that_says_what_would_be_right(mistake, error, words):
@@ -311,6 +323,33 @@ def test_a_picture_on_given_axes_is_named_after_what_it_shows():
     panel = answer.plot(Figure().add_subplot())
     guess = next(line for line in panel.lines if line.get_marker() == "d")
     assert guess.get_xdata().tolist() == [answer.guess]
+
+
+def test_axes_show_one_statistic_of_several_queries_and_the_title_names_the_others():
+    from matplotlib.figure import Figure
+
+    def labels(panel):
+        return [label.get_text() for label in panel.get_yticklabels()]
+
+    answers = PAIRS.query("mean(7)", "frequency(Fries)", "mean(Fries)")
+    panel = answers.plot(Figure().add_subplot())
+    assert labels(panel) == ["mean(7)", "mean(Fries)"]
+    assert panel.get_title("left") == "mean alone; of= draws frequency"
+    panel = answers.plot(Figure().add_subplot(), of="frequency")
+    assert (labels(panel), panel.get_title("left")) == (["frequency(Fries)"], "")
+    panel = answers[::2].plot(Figure().add_subplot())
+    assert (labels(panel), panel.get_title("left")) == (["mean(7)", "mean(Fries)"], "")
+
+
+def test_what_is_asked_of_the_front_door_may_be_text_or_a_plan():
+    source = PAIRS.conditionals()
+    said, parsed = (
+        kv.people_needed(source, 600, query) for query in ("mean(7)", kv.Query.parse("mean(7)"))
+    )
+    assert said == parsed
+    (finding,) = kv.audit(PLAN).findings
+    assert finding.endswith("audit(plan.dumps()) has it")
+    assert kv.audit(PLAN.dumps()).findings == ()
 
 
 def test_dollar_signs_in_names_are_drawn_as_they_are(tmp_path):

@@ -1,5 +1,7 @@
 """What type checkers see of the front door; ``make types`` checks this file, and nothing runs it."""
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, assert_type
 
 import numpy as np
@@ -51,6 +53,17 @@ def analysis(frame: Any, users: list[int]) -> None:
     for rule in rules:
         assert_type(rule.lift, kv.Estimate)
     assert_type(str(advice.table()), str)
+
+
+def numbers_of_any_kind(schema: kv.Schema, tally: kv.Tally, frame: Any) -> None:
+    """Numbers may be NumPy's, Decimals or fractions."""
+    few, some = np.int64(20), np.float32(2)
+    kv.Schema.from_frame(frame, person="user", key="film", value="stars", top=few, low=some, high=5)
+    kv.Plan.choose(schema, some, few, held=some)
+    kv.Plan.advise(schema, Decimal(2), Fraction(9), held=Fraction(1, 2))
+    kv.Prior.of(schema, held=some, mean=Decimal(3))
+    kv.compare(frame, people=few, repeat=few, held=some)
+    tally.cube(["Alien"], people=few)
 
 
 def shown(tally: kv.Tally, comparison: kv.MechanismComparison, ax: Axes) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..foundation.arrays import Floats, Integers
-from ..foundation.errors import PlanError, UnknownKeyError
+from ..foundation.errors import PlanError, UnknownKeyError, nearest
 from ..foundation.key_names import key_name
 from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.schema import unknown_key
@@ -180,7 +180,8 @@ class Answers(ShownResult):
     def __getitem__(self, key: Hashable) -> KeyAnswer:
         name = key_name(key)
         if name is None or name not in self._by_name:
-            if isinstance(key, int | slice):
+            near = name is not None and nearest(name, self._by_name) is not None
+            if isinstance(key, int | slice) and not near:
                 raise UnknownKeyError("answers are found by key; list(answers) has them in order")
             raise unknown_key(key, self._by_name)
         return self._by_name[name]

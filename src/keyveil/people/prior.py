@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -105,10 +106,10 @@ class Prior:
         cls,
         keys: int | Schema,
         *,
-        held: float | None = None,
-        mean: float | None = None,
-        spread: float | None = None,
-        between: float | None = None,
+        held: SupportsFloat | None = None,
+        mean: SupportsFloat | None = None,
+        spread: SupportsFloat | None = None,
+        between: SupportsFloat | None = None,
         sizes: ArrayLike | None = None,
     ) -> Prior:
         """A prior in a few numbers: keys held on average, and the mean and spread of values.
@@ -119,11 +120,13 @@ class Prior:
         For a number of keys they are on [-1, 1].
         """
         keys, scale = _keys_of(keys)
-        stated = {"held": held, "mean": mean, "spread": spread, "between": between}
-        for name, value in stated.items():
-            if value is not None and not isinstance(value, Real):
-                raise PlanError(f"a prior's {name} must be a number")
-        mean, spread, between = _on_unit_scale(scale, mean, spread, between)
+        held = _number_or_none(held, "held")
+        mean, spread, between = _on_unit_scale(
+            scale,
+            _number_or_none(mean, "mean"),
+            _number_or_none(spread, "spread"),
+            _number_or_none(between, "between"),
+        )
         law = None if sizes is None else _checked_sizes(sizes, keys)
         if law is not None:
             held = float(law @ np.arange(len(law)))
@@ -339,6 +342,12 @@ def _keys_of(keys: int | Schema) -> tuple[int, Scale]:
             "a prior is for a schema or a whole number of keys, at least 1, like Prior.of(100)"
         )
     return int(keys), Scale()
+
+
+def _number_or_none(value: Any, name: str) -> float | None:
+    if value is not None and not isinstance(value, Real | Decimal):
+        raise PlanError(f"a prior's {name} must be a number")
+    return None if value is None else float(value)
 
 
 def _on_unit_scale(

@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import cached_property
 from math import isfinite
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -114,7 +114,7 @@ class Schema:
         key: str = "key",
         value: str | None = "value",
         *,
-        top: int | None = None,
+        top: SupportsIndex | None = None,
         low: Number | None = None,
         high: Number | None = None,
         wide: bool = False,
@@ -166,12 +166,7 @@ class Schema:
 
     def _place(self, key: Any) -> int | None:
         """A key's place; None if the schema does not list it."""
-        if type(key) is str:
-            return self.index.get(key)
-        try:
-            name = key_name(key)
-        except Exception:  # an object whose text cannot be made names no key
-            return None
+        name = key if type(key) is str else _name_or_none(key)
         return None if name is None else self.index.get(name)
 
     @cached_property
@@ -259,7 +254,8 @@ class Schema:
         for key, value in pairs:
             place = self._place(key)
             if place is None:
-                near = nearest(key, self.keys) if isinstance(key, str) else None
+                name = _name_or_none(key)
+                near = None if name is None else nearest(name, self.keys)
                 hint = "" if near is None else f"; did you mean {near!r}?"
                 lines.append(f"key {key!r} is not in the plan{hint}")
                 continue
@@ -357,6 +353,14 @@ class Schema:
         if len(pairs) == 1:
             pairs *= len(keys)
         return cls(tuple(keys), tuple(pairs), levels)
+
+
+def _name_or_none(key: Any) -> str | None:
+    """The name of a key; None for an object whose text cannot be made, too."""
+    try:
+        return key_name(key)
+    except Exception:
+        return None
 
 
 def unknown_key(key: object, names: Iterable[str]) -> UnknownKeyError:

@@ -81,6 +81,9 @@ def _object(document: str | bytes | Mapping[str, Any], findings: list[str]) -> A
         except (ValueError, TypeError, RecursionError):
             findings.append("the plan cannot be written canonically, so it has no hash")
             return None
+    if not isinstance(document, str | bytes):
+        findings.append("a plan is a JSON object, as text or as a mapping; audit(plan.dumps()) has it")
+        return None
     if _size(document) > MOST_BYTES:
         findings.append(f"a plan has at most {MOST_BYTES >> 20} MiB; this document is larger")
         return None

@@ -49,7 +49,7 @@ class PlanDoor(ShownResult):
         people: SupportsFloat,
         *,
         ask: str | Sequence[str] = "both",
-        held: float | None = None,
+        held: SupportsFloat | None = None,
         prior: Prior | Beliefs | None = None,
         force: bool = False,
     ) -> Plan:
@@ -80,7 +80,7 @@ class PlanDoor(ShownResult):
         people: SupportsFloat,
         *,
         ask: str | Sequence[str] = "both",
-        held: float | None = None,
+        held: SupportsFloat | None = None,
         prior: Prior | Beliefs | None = None,
         brief: bool = False,
     ) -> Advice:
@@ -218,7 +218,7 @@ class TallyDoor(ShownResult):
         return ChowLiu(**options).fit(self.conditionals())
 
     def cube(
-        self, keys: Iterable[Hashable], *, people: float | None = None, level: float = 0.95
+        self, keys: Iterable[Hashable], *, people: SupportsFloat | None = None, level: float = 0.95
     ) -> Cube:
         """Shares of people by the states of a few keys; with ``people``, their numbers, too."""
         from ..estimate.learn import Cube

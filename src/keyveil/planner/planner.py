@@ -43,7 +43,7 @@ def advise(
     people: SupportsFloat,
     *,
     ask: str | Sequence[str] = "both",
-    held: float | None = None,
+    held: SupportsFloat | None = None,
     prior: Prior | Beliefs | None = None,
     brief: bool = False,
 ) -> Advice:

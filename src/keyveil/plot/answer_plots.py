@@ -109,6 +109,8 @@ def plot_queries(
     groups = {kind: [a for a in answers if a.query.kind == kind] for kind in kinds}
     if ax is not None:
         _queries(given_axes(ax), kinds[0], groups[kinds[0]], possible)
+        if others := kinds[1:]:
+            ax.set_title(f"{kinds[0]} alone; of= draws {' or '.join(others)}", loc="left", fontsize=9)
         return ax
     lines = {kind: sum(_wrapped(a).count("\n") + 1 for a in group) for kind, group in groups.items()}
     ratios = [0.75 + 0.27 * lines[kind] for kind in kinds]

@@ -121,7 +121,7 @@ def draw_tree(tree: Learned, ax: Axes | None = None) -> Axes:
     """Questions as boxes, leaves with the share of each class, its interval and the share of people."""
     ax = _axes(ax, tree)
     leaves, depth = list(tree.root_.leaves()), _depth(tree.root_)
-    _branch(ax, tree, tree.root_, 0.0, float(len(leaves)), 0)
+    _branch(ax, tree, tree.root_, 0.0, float(len(leaves)), 0, _scale(ax, *picture_size(tree)))
     ax.set_xlim(0, len(leaves))
     ax.set_ylim(-depth - 0.55, 0.45)
     ax.set_axis_off()
@@ -136,29 +136,40 @@ def _depth(node: Learned) -> int:
     return 1 + max(_depth(node.yes), _depth(node.no))
 
 
-def _branch(ax: Any, tree: Learned, node: Learned, left: float, right: float, level: int) -> float:
+def _scale(ax: Any, width: float, height: float) -> float:
+    """The size of letters on axes that may be smaller than a picture of its own, in inches."""
+    box = ax.get_window_extent()
+    inches = (box.width / ax.figure.dpi, box.height / ax.figure.dpi)
+    return float(np.clip(min(1.5 * inches[0] / width, 1.35 * inches[1] / height), 0.3, 1.0))
+
+
+def _branch(
+    ax: Any, tree: Learned, node: Learned, left: float, right: float, level: int, scale: float
+) -> float:
     """Draws a subtree between two places, and returns the place of its top."""
     if node.split is None or node.yes is None or node.no is None:
-        _leaf(ax, tree, node, (left + right) / 2, -level)
+        _leaf(ax, tree, node, (left + right) / 2, -level, scale)
         return (left + right) / 2
     middle = left + len(list(node.yes.leaves()))
     children = [
-        (_branch(ax, tree, node.yes, left, middle, level + 1), "yes"),
-        (_branch(ax, tree, node.no, middle, right, level + 1), "no"),
+        (_branch(ax, tree, node.yes, left, middle, level + 1, scale), "yes"),
+        (_branch(ax, tree, node.no, middle, right, level + 1, scale), "no"),
     ]
     here = (children[0][0] + children[1][0]) / 2
     for place, answer in children:
         ax.plot([here, place], [-level, -level - 1], color=GREY, lw=1.2, zorder=1)
         box = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none"}
         middle_place = (here + place) / 2
-        ax.text(middle_place, -level - 0.5, answer, ha="center", va="center", fontsize=8, bbox=box)
+        words = {"ha": "center", "va": "center", "fontsize": 8 * scale, "bbox": box}
+        ax.text(middle_place, -level - 0.5, answer, **words)
     frame: dict[str, Any] = {"boxstyle": "round,pad=0.4", "fc": "white", "ec": BLUE, "lw": 1.4}
-    words = f"{short(tree.released_.schema.keys[node.split.key])}\nis {node.split.words}?"
-    ax.text(here, -level, words, ha="center", va="center", fontsize=9.5, bbox=frame, zorder=3)
+    question = f"{short(tree.released_.schema.keys[node.split.key])}\nis {node.split.words}?"
+    middle_of = {"ha": "center", "va": "center", "fontsize": 9.5 * scale}
+    ax.text(here, -level, question, bbox=frame, zorder=3, **middle_of)
     return here
 
 
-def _leaf(ax: Any, tree: Learned, node: Learned, place: float, height: float) -> None:
+def _leaf(ax: Any, tree: Learned, node: Learned, place: float, height: float, scale: float) -> None:
     lines = []
     for number, name in tree.told_classes():
         estimate = node.estimates[number]
@@ -167,7 +178,8 @@ def _leaf(ax: Any, tree: Learned, node: Learned, place: float, height: float) ->
     lines.append(f"{100 * node.share:.0f} % of people")
     shade = _shade(node.law[-1] if len(node.law) == 2 else max(node.law))
     box = {"boxstyle": "round,pad=0.4", "fc": shade, "ec": GREY, "lw": 0.8}
-    ax.text(place, height, "\n".join(lines), ha="center", va="center", fontsize=9, bbox=box, zorder=3)
+    middle = {"ha": "center", "va": "center", "fontsize": 9 * scale}
+    ax.text(place, height, "\n".join(lines), bbox=box, zorder=3, **middle)
 
 
 def _shade(share: float) -> tuple[float, float, float]:

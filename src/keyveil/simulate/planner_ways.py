@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import SupportsFloat
+
 from ..foundation.errors import PlanError, nearest
 from ..mechanisms import REGISTRY
 from ..people.prior import Prior
@@ -46,7 +48,7 @@ def way_named(told: str) -> str:
     return told
 
 
-def prior_if_held(schema: Schema, held: float | None, told: str | None) -> Prior | None:
+def prior_if_held(schema: Schema, held: SupportsFloat | None, told: str | None) -> Prior | None:
     """The prior of a planner that is told how many keys people hold on average, and nothing else."""
     if held is None:
         return None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...foundation.arrays import Floats
+from ...foundation.errors import TableError
 from ...people.people import People
 from .learner import Learner
 from .released import Released
@@ -84,6 +85,11 @@ class Classifier(Learner):
         """
         guesses = self.predict(people)
         true = self.true_classes(people) if y is None else np.asarray(y)
+        if true.shape != guesses.shape:
+            raise TableError(f"y has one class for each of the {len(guesses):,} people, in a list")
+        if len(true) and not np.isin(true, self.classes_).any():
+            known = ", ".join(map(repr, self.classes_.tolist()))
+            raise TableError(f"no label in y is one of the classes, which are {known}")
         return float((guesses == true).mean())
 
     def true_classes(self, people: Rows) -> np.ndarray:

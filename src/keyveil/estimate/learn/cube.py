@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import product
 from math import inf, isfinite
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
 
@@ -36,7 +36,9 @@ class Cube(FrameResult):
     ``people`` turns shares into counts.
     """
 
-    def __init__(self, conditionals: Source, keys: Iterable[str], people: float | None = None) -> None:
+    def __init__(
+        self, conditionals: Source, keys: Iterable[str], people: SupportsFloat | None = None
+    ) -> None:
         self._released = Released(conditionals)
         self.frame_library, self.origin = self._released.frame_library, self._released.interval_origin
         if isinstance(keys, str):
@@ -45,9 +47,9 @@ class Cube(FrameResult):
         if not named or len(set(named)) != len(named):
             raise QueryError("a cube has one key or more, each once")
         self._keys = tuple(self._released.place(key) for key in named)
-        if people is not None and (not isinstance(people, Real) or not 0 < people < inf):
+        if people is not None and (not isinstance(people, Real) or not 0 < float(people) < inf):
             raise QueryError("people is the number of all people, like 100_000")
-        self.people = people
+        self.people = None if people is None else float(people)
         names, states = self._released.names, self._released.states
         every = [(name, np.eye(states)[digit]) for digit, name in enumerate(names)]
         self._axes: dict[int, list[tuple[str, Floats]]] = {place: list(every) for place in self._keys}

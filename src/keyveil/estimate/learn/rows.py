@@ -32,6 +32,15 @@ def digit_chances(
     """
     if isinstance(people, Mapping):
         raise RecordError("give a list of records, one for each person")
+    if hasattr(people, "tocsr"):
+        raise TableError("give a sparse matrix as an array, with NaN where a key is not held")
+    flat = hasattr(people, "shape") and len(people.shape) != 2
+    known = isinstance(people, People | Iterable) or hasattr(people, "__arrow_c_stream__")
+    if flat or isinstance(people, str) or not known:
+        raise TableError(
+            "give people as a list of records, a frame with a column for each key, or an array with a "
+            "row for each person"
+        )
     presence: dict[int, np.ndarray] = {}
     if isinstance(people, np.ndarray):
         table = _of_array(released, people, columns)

@@ -33,13 +33,14 @@ class PeopleNeeded(NamedTuple):
         return {"query": str(self.query), "people": self.people, "why": self.why}
 
 
-def people_needed(source: Conditionals, reports: int, query: Query) -> PeopleNeeded:
+def people_needed(source: Conditionals, reports: int, query: Query | str) -> PeopleNeeded:
     """The number of people with whom the unbiased answer to a query is bounded and useful.
 
     It is useful if its standard error is at most a quarter of the range of the statistic. The variance
     is that of the tally of ``reports`` people, at the answers of ``source``, and is scaled by the number
     of people. A lift needs as many people as the frequency that it divides.
     """
+    query = Query.parse(query) if isinstance(query, str) else query
     asked = Query("frequency", query.target, query.given) if query.kind == "lift" else query
     if not reports:
         return PeopleNeeded(query, None, "no reports")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any, overload
 
+from ...foundation.errors import QueryError
 from ...foundation.result_table import ResultTable, figure, interval_cell
 from ...foundation.shown_result import MOST_SHOWN, ShownResult
 from ..answer import Estimate
@@ -168,13 +169,21 @@ class QueryResults(ShownResult, Sequence[QueryAnswer]):
         table = ResultTable(tuple(headings), tuple(map(tuple, rows)), notes=tuple(notes))
         return table.first(most, "queries")
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The answers with their intervals, a panel for each statistic; on ``ax`` the first alone."""
+    def plot(self, ax: Axes | None = None, of: str | None = None) -> Axes:
+        """The answers with their intervals, a panel for each statistic, or only ``of`` one.
+
+        On ``ax`` one statistic is drawn. Without ``of`` it is that of the first query; if there are
+        others, the title says so.
+        """
         from ...plot.answer_plots import plot_queries
 
-        ends = {answer.ends for answer in self}
+        kinds = list(dict.fromkeys(answer.query.kind for answer in self))
+        if of is not None and of not in kinds:
+            raise QueryError(f"no query asks for {of!r}; they ask for {', '.join(kinds)}")
+        drawn = [answer for answer in self if of in (None, answer.query.kind)]
+        ends = {answer.ends for answer in drawn}
         shared = ends.pop() if len(ends) == 1 else None
-        return plot_queries(self, {**RANGES, "mean": shared or (-inf, inf)}, ax)
+        return plot_queries(drawn, {**RANGES, "mean": shared or (-inf, inf)}, ax)
 
 
 class ConditionalMatrix(ShownResult, Sequence[list[QueryAnswer | None]]):

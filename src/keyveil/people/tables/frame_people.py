@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from numbers import Integral
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -39,7 +39,7 @@ SHORT_END = 10
 
 
 def schema_of_frame(
-    frame: Any, columns: FrameColumns, top: int | None, low: Number | None, high: Number | None
+    frame: Any, columns: FrameColumns, top: SupportsIndex | None, low: Number | None, high: Number | None
 ) -> Schema:
     """The keys of a frame that most people hold, with the range that is stated or that values have."""
     columns = replace(columns, library=library_of(frame), top=top is not None)
