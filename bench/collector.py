@@ -49,40 +49,48 @@ store.close()
 """
 
 LOAD = """
+local ffi = require("ffi")
 local plan, epoch, n = os.getenv("PLAN"), tonumber(os.getenv("EPOCH")), tonumber(os.getenv("N"))
-local keys, random, text, raw = tonumber(os.getenv("KEYS")), math.random, {}, {}
-math.randomseed(os.time() + tonumber(os.getenv("SEED")))
-for i = 0, 65535 do
-  text[i] = string.format("%04x", i)
-  raw[i] = string.char(i % 256, math.floor(i / 256))
-end
-local function r() return random(0, 65535) end
-local function id(a)
-  return a[r()] .. a[r()] .. a[r()] .. a[r()] .. a[r()] .. a[r()] .. a[r()] .. a[r()]
+local keys, random = tonumber(os.getenv("KEYS")), math.random
+ffi.cdef("typedef struct __attribute__((packed)) { uint64_t first, second; uint16_t code; } report;")
+local reports = ffi.new("report[?]", n)
+local state = ffi.new("uint64_t[2]")
+ffi.copy(state, io.open("/dev/urandom", "rb"):read(16), 16)
+math.randomseed(tonumber(state[0] % 2147483647ULL))
+-- xorshift128+: ids need not be secret here, and they must not take the processor from the collector
+local function word()
+  local x, y = state[0], state[1]
+  state[0] = y
+  x = bit.bxor(x, bit.lshift(x, 23))
+  state[1] = bit.bxor(x, y, bit.rshift(x, 17), bit.rshift(y, 26))
+  return state[1] + y
 end
 local function u32(x)
   return string.char(x % 256, math.floor(x / 256) % 256, math.floor(x / 65536) % 256, 0)
 end
 local head = "KVBATCH1" .. plan:gsub("..", function(h) return string.char(tonumber(h, 16)) end)
+head = head .. u32(epoch) .. u32(n)
 wrk.method = "POST"
 local json = os.getenv("KIND") == "json"
 wrk.headers["Content-Type"] = json and "application/json" or "application/vnd.keyveil.batch"
-request = function()
+local function batch()
+  for i = 0, n - 1 do
+    local report = reports[i]
+    report.first, report.second = word(), word()
+    report.code = random(0, 3 * keys - 1)
+  end
+  return head .. ffi.string(reports, 18 * n)
+end
+local function document()
   local t = {}
   for i = 1, n do
-    local view, output = random(0, keys - 1), random(0, 2)
-    if json then
-      local cells = 4 * view .. "," .. 4 * view + 1 + output
-      t[i] = '{"id":"' .. id(text) .. '","cells":[' .. cells .. ']}'
-    else
-      t[i] = id(raw) .. raw[3 * view + output]
-    end
+    local cell, id = 4 * random(0, keys - 1), bit.tohex(word(), 16) .. bit.tohex(word(), 16)
+    t[i] = '{"id":"' .. id .. '","cells":[' .. cell .. "," .. cell + 1 + random(0, 2) .. "]}"
   end
-  local body = head .. u32(epoch) .. u32(n) .. table.concat(t)
-  if json then
-    body = '{"plan":"' .. plan .. '","epoch":' .. epoch .. ',"reports":[' .. table.concat(t, ",") .. "]}"
-  end
-  return wrk.format(nil, nil, nil, body)
+  return '{"plan":"' .. plan .. '","epoch":' .. epoch .. ',"reports":[' .. table.concat(t, ",") .. "]}"
+end
+request = function()
+  return wrk.format(nil, nil, nil, json and document() or batch())
 end
 """
 
@@ -209,7 +217,7 @@ class Collector:
 
     def _how(self, kind: str, number: int) -> dict[str, object]:
         facts = {"PLAN": self.plan.hash, "EPOCH": int(time.time()) // 86_400, "N": number, "KIND": kind}
-        facts |= {"KEYS": KEYS, "SEED": int.from_bytes(os.urandom(3), "big")}
+        facts["KEYS"] = KEYS
         environment = {**os.environ, **{name: str(value) for name, value in facts.items()}}
         return {"cwd": self.folder, "env": environment, "stdout": subprocess.PIPE, "text": True}
 
