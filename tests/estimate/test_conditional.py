@@ -14,13 +14,8 @@ from hypothesis import strategies as st
 from keyveil import REGISTRY, Coins, People, Plan, PlanError, Schema, Tally, estimate
 from keyveil.estimate.answer import ratio
 from keyveil.estimate.forecast.query_forecast import MANY, QueryForecast, expected_tally, query_variance
-from keyveil.estimate.together.conditional import (
-    Conditionals,
-    entropy_law,
-    entropy_moments,
-    known_parts,
-    query_weights,
-)
+from keyveil.estimate.together.conditional import Conditionals, query_weights
+from keyveil.estimate.together.entropy_law import entropy_law, entropy_moments, known_parts
 from keyveil.estimate.together.identified_range import known_moments, possible_range
 from keyveil.estimate.together.joint import JointMoments, evidence, lifted
 from keyveil.estimate.together.query import Query
@@ -630,7 +625,7 @@ def test_plans_that_cannot_be_made_say_why():
         conditional_queries(KEYS, 5)
     plan = Plan.of(KEYS, "grr", 1)
     with pytest.raises(PlanError, match="does not ask about keys together"):
-        Conditionals(plan, Tally(plan))
+        Conditionals(plan, Tally(plan)).answer("frequency(a | b)")
 
 
 def test_a_plan_that_cannot_answer_says_so_with_what_it_would_take():
