@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from ...plan.tally import Tally
     from ...plot.style import Axes
 
-ESTIMATORS = ("best", "pooled", "least_squares", "likelihood", "simplex", "printed")
+ESTIMATORS = ("best", "pooled", "least_squares", "single_view", "likelihood", "simplex", "printed")
 """Names of the estimators of conditionals, the default first.
 
 * ``best``: associations of pairs, shrunk towards what all pairs have in common
   (``shrunk_conditionals``). A plan whose keys have no default answers has ``pooled`` ones.
 * ``pooled``: the laws of all views are combined, and the value is taken at the nearest proper law.
-* ``least_squares``: the unbiased value.
+* ``least_squares``: the unbiased value from all views, which stands next to ``best`` as ``raw``.
+* ``single_view``: the unbiased value from the views that hold all keys of the query.
 * ``likelihood``: the value at the most likely law of each view (EM).
 * ``simplex``, for one view of all keys: the value at the projected law of all cells (Norm-Sub).
 * ``printed``, for one view of all keys: IOH as the paper prints it.
@@ -48,6 +49,8 @@ Intervals of ``best`` cover each query at their level and are assisted by all ot
 others are those of the unbiased estimate (Fieller's), cut to the range of the statistic.
 
 ``best`` and ``least_squares`` answer a query of one key as ``estimate`` does, for every plan."""
+UNBIASED = ("least_squares", "single_view", "printed")
+"""Names of the estimators without any later step."""
 OF_SINGLE_KEYS = ("best", "least_squares")
 """Names of the estimators that ``estimate`` has, too."""
 
@@ -108,8 +111,8 @@ def _has_both(plan: Plan) -> bool:
 class Conditionals(ShownResult):
     """Answers queries from one tally; what they share is computed once.
 
-    ``plan`` is the tally's plan, ``estimator`` one of ``best``, ``pooled``, ``least_squares`` and
-    ``likelihood``, and ``level`` that of the intervals. ``to_frame``, ``plot`` and its own display show
+    ``plan`` is the tally's plan, ``estimator`` one of ``ESTIMATORS``, and ``level`` that of the
+    intervals. ``to_frame``, ``plot`` and its own display show
     every key given every other.
     """
 
@@ -275,7 +278,7 @@ class Conditionals(ShownResult):
         self, query: Query, keys: tuple[int, ...], weights: Floats, moments: JointMoments
     ) -> Estimate:
         raw = self._raw(query, moments)
-        if self.estimator in ("least_squares", "printed"):
+        if self.estimator in UNBIASED:
             return raw
         law = self._likely.get(keys) if self._likely is not None else None
         law = self.evidence.law(keys) if law is None else law
