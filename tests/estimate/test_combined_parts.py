@@ -187,7 +187,7 @@ def test_conditionals_come_from_the_part_that_asks_about_pairs():
     for query in ("frequency(0 | 1)", "mean(2 | 3)"):
         assert Conditionals(plan, tally).answer(query) == Conditionals(own, counts).answer(query)
     with pytest.raises(PlanError, match="does not ask about keys together"):
-        Conditionals(PLANS["side"], Tally(PLANS["side"]))
+        Conditionals(PLANS["side"], Tally(PLANS["side"])).answer("frequency(0 | 1)")
 
 
 def test_conditionals_are_forecast_for_the_people_who_answer_that_part():

@@ -425,7 +425,7 @@ def test_errors_name_what_is_wrong(meals):
 def test_plans_that_know_too_little_say_so(meals):
     item = Plan.of(meals.schema, "shist", 1)
     with pytest.raises(PlanError, match="does not ask about keys together"):
-        Conditionals(item, Tally(item))
+        rules(Conditionals(item, Tally(item)))
     single = Plan.of(meals.schema, "kvue", 1)
     with pytest.raises(
         PlanError, match=r"this plan \(kvue\) does not ask about keys together .*; a plan that does: "

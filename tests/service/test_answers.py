@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from desk import PLAN, Desk, fresh, plan_of
 
-from keyveil import Tally, estimate
+from keyveil import REGISTRY, Schema, Tally, estimate
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.service.collector.engine import admin, answer_desk
 from keyveil.service.collector.store.segments import read_part
@@ -52,6 +52,25 @@ def test_queries_and_the_matrix_are_the_library_s(pairs):
     assert matrix["keys"] == ["k0", "k1", "k2", "k3"]
     assert matrix["matrix"][0][0] is None
     assert matrix["matrix"][1][2] == found["answers"][0]
+
+
+@pytest.mark.parametrize("name", list(REGISTRY))
+def test_queries_of_one_key_have_the_answers_of_estimates(file_desk, name):
+    keys = max(4, REGISTRY[name].fewest_keys)
+    example = REGISTRY[name].example(Schema.of([f"k{key}" for key in range(keys)], 1, 5))
+    plan = plan_of(name, keys, **example)
+    file_desk.create(plan=plan)
+    reports = fresh(60, plan, {"k1": 4}, "one key")
+    assert file_desk.send(reports, plan=plan.hash).status_code == 200
+    answers = file_desk.get("/v1/collections/menu/estimates").json()
+    statistics = [part for part in ("frequency", "mean") if answers["keys"][1][part] is not None]
+    for statistic in statistics:
+        asked = {"q": [f"{statistic}(k1)"]}
+        (query,) = file_desk.get("/v1/collections/menu/queries", params=asked).json()["answers"]
+        assert {**query, **answers["keys"][1][statistic]} == query
+        assert query["estimator"] == answers["estimator"]
+        raw = answers["keys"][1].get("raw")
+        assert query["raw"] == (None if raw is None else raw[statistic])
 
 
 def test_keys_that_no_view_holds_together_get_a_range(pairs):

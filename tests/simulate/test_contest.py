@@ -229,7 +229,7 @@ def test_conditionals_take_estimators(friends):
     result = conditionals(friends, ["ioh", "pairs", "auto"], estimators=("simplex",))
     assert [row.mechanism for row in result.rows] == ["ioh"]
     assert result.skipped["auto", "2"] == (
-        "pairs has no estimator 'simplex'; known: best, pooled, least_squares, likelihood"
+        "pairs has no estimator 'simplex'; known: best, pooled, least_squares, single_view, likelihood"
     )
 
 

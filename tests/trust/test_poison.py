@@ -461,11 +461,11 @@ def test_a_conditional_is_raised_by_the_best_of_all_reports(name, words, paramet
         tally = Tally(plan, honest.counts.copy())
         own = int(plan.layout.own[view])
         tally.counts[[own, own + 1 + cell]] += fakes
-        reached.append(Conditionals(plan, tally, "least_squares").answer(query).estimate.value)
+        reached.append(Conditionals(plan, tally, "single_view").answer(query).estimate.value)
     made = raised_conditional(plan, share, query, views=views)
     ends = (1.0, 5.0) if query.kind == "mean" else (0.0, 1.0)
     assert made.after == pytest.approx(min(max(reached), ends[1]), rel=1e-6)
-    plain = Conditionals(plan, honest, "least_squares").answer(query).estimate.value
+    plain = Conditionals(plan, honest, "single_view").answer(query).estimate.value
     assert made.before == pytest.approx(plain, rel=1e-6)
     assert made.after > made.before
 

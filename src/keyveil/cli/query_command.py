@@ -80,7 +80,8 @@ def show_answers(tally: Tally, queries: Sequence[Query], given: Given, title: st
             for row, a in zip(rows, answers, strict=True)
         ]
     print_table(headings, rows, title)
-    click.echo(f"estimator: {source.estimator}")
+    names = dict.fromkeys(a.estimator for a in answers if a.estimator)
+    click.echo(f"estimator: {', '.join(names) or source.estimator}")
     if viewed := [a.query for a in answers if a.how == "view"]:
         click.echo(FROM_VIEW if any(query.given for query in viewed) else FROM_KEY)
     if any(a.shown is False for a in answers):

@@ -138,6 +138,11 @@ def together_part(plan: Plan) -> tuple[int, float]:
     return number, plan.parts[number].share
 
 
+def answers_together(plan: Plan) -> bool:
+    """Whether ``together_part`` finds a part that has evidence."""
+    return plan.parts is None or any(_has_evidence(part.plan) for part in plan.parts)
+
+
 def asked_together(plan: Plan, tally: Tally) -> tuple[Plan, Tally]:
     """The plan and tally of the part that knows about keys together; see ``together_part``."""
     tally.belongs_to(plan)

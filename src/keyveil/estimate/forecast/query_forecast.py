@@ -28,7 +28,7 @@ from .query_draws import RANGES, TrueQueries, forecast_queries_by_draws
 
 MANY = 1 << 50
 """Reports of the expected tally: so many that rounding to whole counts does not show."""
-FORECAST_ESTIMATORS = (DEFAULT, "pooled", "least_squares", "printed")
+FORECAST_ESTIMATORS = (DEFAULT, "pooled", "least_squares", "single_view", "printed")
 """The estimators whose error is forecast; ``pooled`` before values are moved to a proper law."""
 
 Law = Callable[[tuple[int, ...]], Floats]

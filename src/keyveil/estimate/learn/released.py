@@ -15,7 +15,8 @@ from ...foundation.errors import PlanError, QueryError
 from ...plan.tally import Tally
 from ..answer import Estimate, plain
 from ..linear import single_keys
-from ..together.conditional import Conditionals, entropy_law, entropy_moments, known_parts
+from ..together.conditional import Conditionals
+from ..together.entropy_law import entropy_law, entropy_moments, known_parts
 from ..together.identified_range import IdentifiedRange, known_moments
 from ..together.joint import Evidence, HeldEvidence, JointMoments, not_together
 from .exact_statistics import ExactEvidence

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from functools import cached_property
 from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,14 @@ from ...foundation.errors import PlanError, QueryError, nearest
 from ...foundation.result_table import ResultTable
 from ...foundation.shown_result import MOST_SHOWN, ShownResult
 from ...people.schema import Schema
-from .. import DEFAULT, bands, estimators_of
-from ..answer import Estimate, plain, quantile, ratio, shifted
-from ..combined_parts import asked_together
+from .. import DEFAULT, bands, estimate, estimators_of
+from ..answer import Answers, Estimate, plain, quantile, ratio, shifted
+from ..combined_parts import answers_together, asked_together
 from ..likelihood import fit
 from ..linear import single_keys
+from .entropy_law import entropy_law, known_parts
 from .identified_range import known_moments, possible_range
-from .joint import Evidence, HeldEvidence, JointMoments, evidence, not_together
+from .joint import Evidence, HeldEvidence, JointMoments, KeysApartError, evidence, not_together
 from .query import KINDS, Query
 from .query_answer import ANSWER_KINDS, RANGES, ConditionalMatrix, QueryAnswer, QueryResults
 from .raw_lift import raw_lift
@@ -32,19 +33,26 @@ if TYPE_CHECKING:
     from ...plan.tally import Tally
     from ...plot.style import Axes
 
-ESTIMATORS = ("best", "pooled", "least_squares", "likelihood", "simplex", "printed")
+ESTIMATORS = ("best", "pooled", "least_squares", "single_view", "likelihood", "simplex", "printed")
 """Names of the estimators of conditionals, the default first.
 
-* ``best``: associations of pairs, shrunk towards what all pairs have in common, and the default answers
-  of single keys (``shrunk_conditionals``). A plan whose keys have no such answers has ``pooled`` ones.
+* ``best``: associations of pairs, shrunk towards what all pairs have in common
+  (``shrunk_conditionals``). A plan whose keys have no default answers has ``pooled`` ones.
 * ``pooled``: the laws of all views are combined, and the value is taken at the nearest proper law.
-* ``least_squares``: the unbiased value.
+* ``least_squares``: the unbiased value from all views, which stands next to ``best`` as ``raw``.
+* ``single_view``: the unbiased value from the views that hold all keys of the query.
 * ``likelihood``: the value at the most likely law of each view (EM).
 * ``simplex``, for one view of all keys: the value at the projected law of all cells (Norm-Sub).
 * ``printed``, for one view of all keys: IOH as the paper prints it.
 
 Intervals of ``best`` cover each query at their level and are assisted by all other pairs. Those of the
-others are those of the unbiased estimate (Fieller's), cut to the range of the statistic."""
+others are those of the unbiased estimate (Fieller's), cut to the range of the statistic.
+
+``best`` and ``least_squares`` answer a query of one key as ``estimate`` does, for every plan."""
+UNBIASED = ("least_squares", "single_view", "printed")
+"""Names of the estimators without any later step."""
+OF_SINGLE_KEYS = ("best", "least_squares")
+"""Names of the estimators that ``estimate`` has, too."""
 
 
 MOST_STATES = 3**8
@@ -65,13 +73,18 @@ def check_size(schema: Schema, query: Query, most_states: int = MOST_STATES) -> 
         )
 
 
+def check_values(schema: Schema, query: Query) -> None:
+    """Refuses a query for a mean if the plan does not ask for values."""
+    if query.kind == "mean" and schema.levels < 2:
+        raise QueryError("this plan does not ask for values, so it knows no mean")
+
+
 def query_weights(schema: Schema, query: Query) -> Floats:
     """Weights on joint states of numerator and denominator (for lift: joint, target, condition)."""
     check_size(schema, query)
     states, keys = schema.levels + 1, len(query.keys)
     held = np.concatenate([[0.0], np.ones(schema.levels)])
-    if query.kind == "mean" and schema.levels < 2:
-        raise QueryError("this plan does not ask for values, so it knows no mean")
+    check_values(schema, query)
     value = np.concatenate([[0.0], schema.values if schema.levels > 1 else [1.0]])
     condition = np.ones((states,) * keys)
     for axis, (_, is_held) in enumerate(query.given, 1):
@@ -98,8 +111,8 @@ def _has_both(plan: Plan) -> bool:
 class Conditionals(ShownResult):
     """Answers queries from one tally; what they share is computed once.
 
-    ``plan`` is the tally's plan, ``estimator`` one of ``best``, ``pooled``, ``least_squares`` and
-    ``likelihood``, and ``level`` that of the intervals. ``to_frame``, ``plot`` and its own display show
+    ``plan`` is the tally's plan, ``estimator`` one of ``ESTIMATORS``, and ``level`` that of the
+    intervals. ``to_frame``, ``plot`` and its own display show
     every key given every other.
     """
 
@@ -111,44 +124,71 @@ class Conditionals(ShownResult):
             hint = "" if near is None else f"did you mean {near}? "
             raise PlanError(f"unknown estimator {estimator!r}; {hint}known: {', '.join(ESTIMATORS)}")
         quantile(level)
-        self.origin = tally.origin
-        whole, counts = plan, tally.counts
-        self.frame_library = tally.frame_library
-        plan, tally = asked_together(plan, tally)
+        self.origin, self.frame_library = tally.origin, tally.frame_library
+        self._whole = plan, tally
+        if answers_together(plan):
+            plan, tally = asked_together(plan, tally)
         self.plan, self.level, self.estimator = plan, level, estimator
         if estimator == "best" and (DEFAULT not in estimators_of(plan) or not _has_both(plan)):
             self.estimator = "pooled"
         decoded_as = "pooled" if self.estimator == "best" else self.estimator
-        self.evidence: Evidence = evidence(plan, tally, decoded_as)
+        self._evidence: Evidence | KeysApartError
+        try:
+            self._evidence = evidence(plan, tally, decoded_as)
+        except KeysApartError as refusal:
+            if estimator not in OF_SINGLE_KEYS:
+                raise
+            self._evidence = refusal
         self._shrunk: ShrunkConditionals | None = None
-        if self.estimator == "best":
+        if self.estimator == "best" and not isinstance(self._evidence, KeysApartError):
             singles = bands(plan, tally.counts, DEFAULT, level)
-            self._shrunk = ShrunkConditionals(plan.schema, self.evidence, singles, level)
-        self._alone = self._shrunk
-        if self._shrunk is not None and whole.parts is not None:
-            # A query of one key has the answer of the whole plan, which other parts know about too.
-            of_all = bands(whole, counts, DEFAULT, level)
-            self._alone = ShrunkConditionals(plan.schema, self.evidence, of_all, level)
+            self._shrunk = ShrunkConditionals(plan.schema, self._evidence, singles, level)
+        self._asked_as = estimator
         self._likely = _likely_laws(plan, tally) if estimator == "likelihood" else None
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the tally knows about keys together; refused if the plan does not ask about them."""
+        if isinstance(self._evidence, KeysApartError):
+            raise self._evidence
+        return self._evidence
+
+    @cached_property
+    def singles(self) -> Answers | None:
+        """The answers of ``estimate`` to single keys; None if it does not have this estimator."""
+        plan, tally = self._whole
+        if self._asked_as == "least_squares" and "least_squares" not in estimators_of(plan):
+            answers = estimate(plan, tally, None, self.level)
+            keys = tuple(answer.raw for answer in answers if answer.raw is not None)
+            return replace(answers, keys=keys, estimator="least_squares") if keys else None
+        if self._asked_as not in OF_SINGLE_KEYS:
+            return None
+        name = None if self._asked_as == DEFAULT else self._asked_as
+        return estimate(plan, tally, name, self.level)
 
     def _check(self, query: Query) -> None:
         """Refuses a query that names too many keys, or several keys if the plan asks about one."""
         check_size(self.plan.schema, query)
-        if query.given and single_keys(self.plan):
+        if not query.given:
+            return
+        if single_keys(self.plan):
             raise not_together(self.plan)
+        if isinstance(self._evidence, KeysApartError):
+            raise self._evidence
 
     def answer(self, query: Query | str) -> QueryAnswer:
         """The answer to a query, given as text or as an object."""
         parsed = Query.parse(query) if isinstance(query, str) else query
         schema = self.plan.schema
         self._check(parsed)
+        if not parsed.given and self.singles is not None:
+            return self._of_one_key(parsed, self.singles)
         target, given = parsed.places(schema)
         keys = (target, *(place for place, _ in given))
         weights = query_weights(schema, parsed)
         moments = self.evidence.moments(keys, weights)
-        answering = self._shrunk if given else self._alone
-        if moments is not None and answering is not None:
-            shrunk = answering.answer(parsed, target, given, moments)
+        if moments is not None and self._shrunk is not None:
+            shrunk = self._shrunk.answer(parsed, target, given, moments)
             estimate = shrunk.estimate(moments.reports, self.level)
             raw = self._raw(parsed, moments)
             answer = QueryAnswer(parsed, estimate, "view", None, self.estimator, shrunk.shown, raw)
@@ -159,6 +199,29 @@ class Conditionals(ShownResult):
             answer = self._by_range(parsed, keys, weights)
         answer = replace(answer, frame_library=self.frame_library, ends=self._ends)
         return self._on_scale(answer, target) if parsed.kind == "mean" else answer
+
+    def _of_one_key(self, query: Query, singles: Answers) -> QueryAnswer:
+        """The answer of ``estimate`` to a query without conditions."""
+        plan, _ = self._whole
+        query.places(plan.schema)
+        check_values(plan.schema, query)
+        answer = singles[query.target]
+        value: Estimate | None = getattr(answer, query.kind)
+        if value is None:
+            known = " and ".join(plan.mechanism.answers)
+            said = f"answers the {known} of each key" if known else "answers no single key"
+            raise PlanError(f"this plan ({plan.mechanism_name}) {said}, not the {query.kind}")
+        raw: Estimate | None = None if answer.raw is None else getattr(answer.raw, query.kind)
+        how = "view" if value.reports else "nothing"
+        return QueryAnswer(
+            query,
+            value,
+            how,
+            estimator=singles.estimator,
+            raw=raw,
+            ends=self._ends,
+            frame_library=self.frame_library,
+        )
 
     @property
     def _ends(self) -> tuple[float, float] | None:
@@ -178,8 +241,8 @@ class Conditionals(ShownResult):
         for query in queries:
             self._check(query)
         places = [query.places(schema) for query in queries]
-        if isinstance(self.evidence, HeldEvidence):
-            self.evidence.prepare((key, *(place for place, _ in given)) for key, given in places)
+        if isinstance(self._evidence, HeldEvidence):
+            self._evidence.prepare((key, *(place for place, _ in given)) for key, given in places)
         if self._shrunk is not None:
             self._shrunk.prepare([(key, given) for key, given in places if given])
 
@@ -215,7 +278,7 @@ class Conditionals(ShownResult):
         self, query: Query, keys: tuple[int, ...], weights: Floats, moments: JointMoments
     ) -> Estimate:
         raw = self._raw(query, moments)
-        if self.estimator in ("least_squares", "printed"):
+        if self.estimator in UNBIASED:
             return raw
         law = self._likely.get(keys) if self._likely is not None else None
         law = self.evidence.law(keys) if law is None else law
@@ -280,77 +343,6 @@ class Conditionals(ShownResult):
         guess = None if answer.guess is None else low + (answer.guess + 1) * (high - low) / 2
         raw = None if answer.raw is None else shifted(answer.raw, low, high)
         return replace(answer, estimate=shifted(answer.estimate, low, high), guess=guess, raw=raw)
-
-
-def known_parts(
-    keys: tuple[int, ...], law: Callable[[tuple[int, ...]], Floats | None]
-) -> dict[tuple[int, ...], Floats]:
-    """The largest subsets of the keys whose laws are known, none inside another, with their laws."""
-    parts: dict[tuple[int, ...], Floats] = {}
-    for size in range(len(keys) - 1, 0, -1):
-        for part in combinations(keys, size):
-            if not any(set(part) <= set(larger) for larger in parts):
-                part_law = law(part)
-                if part_law is not None:
-                    parts[part] = part_law
-    return parts
-
-
-def entropy_moments(
-    source: Evidence,
-    keys: tuple[int, ...],
-    weights: Floats,
-    law: Floats,
-    parts: Mapping[tuple[int, ...], Floats],
-) -> JointMoments:
-    """Functionals at the law of most entropy with these parts, and their covariance.
-
-    At that law the slope of a functional in the parts is its regression on their states. One report is
-    added for every state, so that states that look empty stay in the sum. The errors of different parts
-    are taken as independent. The covariance does not include the distance of the truth from the law of
-    most entropy.
-    """
-    states, shares = law.shape[0], law.reshape(-1)
-    flat = weights.reshape(law.size, -1)
-    digits = np.indices(law.shape).reshape(len(keys), -1)
-    columns, spreads, reports = [], [], []
-    for part in parts:
-        at = np.zeros(law.size, np.int64)
-        for key in part:
-            at = at * states + digits[keys.index(key)]
-        count = states ** len(part)
-        columns.append((at[:, None] == np.arange(count)).astype(np.float64))
-        part_moments = source.moments(part, np.eye(count).reshape((states,) * len(part) + (count,)))
-        spreads.append(np.zeros((count, count)) if part_moments is None else part_moments.covariance)
-        reports.append(0 if part_moments is None else part_moments.reports)
-    root = np.sqrt((min(reports) * shares + 1) / (min(reports) + law.size))[:, None]
-    slopes = np.linalg.lstsq(root * np.hstack(columns), root * flat, rcond=1e-9)[0]
-    covariance, first = np.zeros((flat.shape[1],) * 2), 0
-    for spread in spreads:
-        slope = slopes[first : first + len(spread)]
-        covariance += slope.T @ spread @ slope
-        first += len(spread)
-    return JointMoments(shares @ flat, covariance, min(reports))
-
-
-def entropy_law(
-    keys: tuple[int, ...], known: Mapping[tuple[int, ...], Floats], rounds: int = 200
-) -> Floats:
-    """The joint law of most entropy with the known marginals, by iterative proportional fitting."""
-    states = next(iter(known.values())).shape[0]
-    law = np.full((states,) * len(keys), states ** -float(len(keys)))
-    for _ in range(rounds):
-        before = law
-        for part, target in known.items():
-            axes = tuple(i for i, key in enumerate(keys) if key not in part)
-            order = [key for key in keys if key in part]
-            want = target.transpose([part.index(key) for key in order])
-            have = law.sum(axis=axes, keepdims=True)
-            shape = have.shape
-            law = law * np.divide(want.reshape(shape), have, out=np.zeros(shape), where=have > 0)
-        if np.abs(law - before).max() < 1e-10:
-            break
-    return law
 
 
 def _at(law: Floats, weights: Floats) -> float:

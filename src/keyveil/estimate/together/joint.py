@@ -135,9 +135,13 @@ def nearest_of(source: Evidence, keys: tuple[int, ...], levels: int) -> Floats |
     return law.reshape((states,) * len(keys))
 
 
-def not_together(plan: Plan) -> PlanError:
+class KeysApartError(PlanError):
+    """A question about keys together, for a plan that does not ask about them."""
+
+
+def not_together(plan: Plan) -> KeysApartError:
     """The error for a plan that does not ask about keys together."""
-    return PlanError(
+    return KeysApartError(
         f"this plan ({plan.mechanism_name}) does not ask about keys together (keyveil estimate "
         "answers each key by itself); a plan that does: keyveil plan --mechanism auto "
         "--ask conditional --people N, or --mechanism pairs; in Python Plan.choose(..., "

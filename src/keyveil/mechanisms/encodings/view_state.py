@@ -147,7 +147,7 @@ class ViewState(Encoding, StateDecoding):
             return WHOLE.get(estimator, WholeEvidence)(plan, tally)
         if estimator in ("printed", "simplex"):
             raise PlanError(f"{estimator} is for plans with one view of all keys, like ioh")
-        return ViewEvidence(plan, tally, sharpen=estimator == "pooled")
+        return ViewEvidence(plan, tally, sharpen=estimator in ("pooled", "least_squares"))
 
     def projected(self, plan: Plan, tally: Tally) -> Floats:
         from ...estimate.linear import key_weights, single_keys

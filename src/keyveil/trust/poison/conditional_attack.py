@@ -34,10 +34,10 @@ def raised_conditional(
 ) -> Change:
     """How far crafted fakes raise a conditional, on its own scale and within its range.
 
-    The answer is the least squares of the views that hold the query's keys together. If fakes are in
-    these views alone, the pooled answer changes less, often by half, because other views inform about
-    the keys too. Honest people hold each key with ``frequency``, independently, with values of
-    ``mean``.
+    The answer is that of ``single_view``: only the views that hold the query's keys together. If fakes
+    are in these views alone, answers from all views change less, often by half, because other views
+    inform about the keys too. Honest people hold each key with ``frequency``, independently, with
+    values of ``mean``.
     """
     Attack(share, views=views).checked(plan)
     if not plan.encoding.speaks_of_views:
