@@ -58,6 +58,15 @@ def test_small_commands_load_neither_estimators_nor_tables_nor_rich(tmp_path):
     assert Tally.load(plan, tmp_path / "tally.kv").reports == 2
 
 
+@pytest.mark.parametrize("name", ["collision", "coco", "pair_collision"])
+def test_a_small_comparison_of_sets_does_not_wait_for_numba(tmp_path, name):
+    words = (
+        f"compare --population gaussian --top 10 --people 3000 --epsilon 1 --repeat 2 --mechanism {name}"
+    )
+    packages, _ = loaded(tmp_path, *words.split(), "--processes", "1", "--coins", "x")
+    assert "numba" not in packages
+
+
 @pytest.mark.parametrize(("stated", "threads"), [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2)])
 def test_linear_algebra_of_a_command_has_one_thread_unless_the_user_says_otherwise(stated, threads):
     code = (

@@ -9,7 +9,7 @@ from keyveil import Plan, Schema
 from keyveil.estimate.pools.named_keys import named_cells
 
 
-@pytest.mark.parametrize("cells", [2, 3, 5, 8, 9])
+@pytest.mark.parametrize("cells", [2, 3, 5, 8, 9, 36, 1000])
 @pytest.mark.parametrize("keys", [1, 16, 600])
 def test_the_compiled_pass_counts_what_the_plain_form_counts(cells, keys, monkeypatch):
     plan = Plan.of(Schema.of(keys), "collision", 1, cap=1, cells=cells, pool=64)

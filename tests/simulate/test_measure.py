@@ -9,7 +9,6 @@ import pytest
 
 from keyveil import Coins, People, Plan, PlanError, Schema
 from keyveil.estimate import bands
-from keyveil.foundation.compiled import compiled
 from keyveil.people.synthetic import gaussian
 from keyveil.planner.competitor import competitor_name, parse_competitor
 from keyveil.simulate.contest import Contest, left_out_by
@@ -109,7 +108,7 @@ def test_the_average_law_of_one_record_is_that_records_own(name):
     people = People.of_records(schema, [{"0": 1, "2": -1}])
     plan = Plan.of(schema, name, 1, cap=2, pool=2)
     channel = plan.channels[0]
-    drawer = SetCounts(plan, compiled())
+    drawer = SetCounts(plan)
     law = drawer.law(Population(schema, people), 1 << 16, np.random.default_rng(1))
     own = channel.law_of(np.array([1, 4]))
     assert law.ravel() / channel.pool == pytest.approx(own, rel=1e-6)

@@ -19,9 +19,12 @@ from decimal import Decimal
 from math import ceil
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..channel import CoCo, Collision
 from ..channel.shapes.collision_channel import best_small
 from ..channel.shapes.hash import MOST_CELLS
+from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
 from ..people.schema import Schema
 from ..people.views import Views
@@ -34,6 +37,18 @@ SALT = 0x5EED0002
 
 LEAST_POOL = 16
 """Smallest pool after halving for more cells; beyond it there are fewer cells than would be best."""
+
+
+UNDONE = 2048
+"""Number of keys up to which the default pool is the same for all plans."""
+
+MADE_FOR = 1_000_000
+"""Number of people for whom a plan's default pool is large enough if nothing is known of them."""
+
+MOST_ADDED = 0.04
+"""What a pool is expected to add to the standard error of frequencies, relative to it, at most.
+
+What the plan's own seeds add differs a little from that, and is below 5 %."""
 
 
 def fitting(pool: int, cells: int) -> tuple[int, int]:
@@ -68,23 +83,61 @@ class Sets(Mechanism):
         """The smallest possible number of cells for ``held`` items."""
         return held + 1
 
-    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
-        keys, pool = len(schema.keys), int(chosen["pool"])
-        cap = min(int(chosen["cap"]), keys)
-        held = self.encoding.most_held(cap)
-        if pool & (pool - 1):
-            raise PlanError("pool must be a power of two")
+    def drafted(self, keys: int, epsilon: Decimal, chosen: Mapping[str, Any]) -> Collision | CoCo:
+        """The channel of a plan over so many keys."""
+        held = self.encoding.most_held(min(int(chosen["cap"]), keys))
         wanted, least = int(chosen["cells"]), self.least(held)
         if wanted and wanted < least:
             raise PlanError(f"cells must be at least {least} for this cap, or 0 for the best number")
+        pool = int(chosen["pool"])
+        if pool & (pool - 1):
+            raise PlanError("pool must be a power of two")
         pool, cells = fitting(pool, wanted or self.best(held, epsilon))
-        channel = self.channel(self.encoding.items(keys), held, epsilon, pool, max(cells, least))
+        return self.channel(self.encoding.items(keys), held, epsilon, pool, max(cells, least))
+
+    def seeds_for(
+        self, channel: Collision | CoCo, keys: int, people: float, shares: Floats, count: Floats
+    ) -> int | None:
+        """The smallest pool that adds at most ``MOST_ADDED``; None if the estimator undoes collisions.
+
+        ``shares`` are frequencies, and ``count`` is the number of keys that have each.
+        """
+        from ..estimate.pools.collision_matrix import MOST_CORE
+
+        if min(items for _, items in channel.cores(keys)) <= MOST_CORE:
+            return None
+        squares = np.stack([shares**2, np.zeros(len(shares))], axis=1)
+        energy = float(count @ channel.key_energy(squares))
+        added = people * channel.pool_variance(energy)[0] / channel.key_noise[0] * channel.pool
+        least = min(ceil(added / ((1 + MOST_ADDED) ** 2 - 1)), MOST_POOL)
+        return max(POOL_DEFAULT, 1 << max(least - 1, 0).bit_length())
+
+    def own_defaults(
+        self, keys: int, epsilon: Decimal, chosen: Mapping[str, Any]
+    ) -> Mapping[str, int | str]:
+        """A larger pool if collisions are not undone: for people whose keys follow Zipf's law."""
+        if keys <= UNDONE:
+            return {}
+        channel = self.drafted(keys, epsilon, chosen)
+        ranks = 1.0 / np.arange(1, keys + 1)
+        shares = np.minimum(int(chosen["cap"]) * ranks / ranks.sum(), 1.0)
+        pool = self.seeds_for(channel, keys, MADE_FOR, shares, np.ones(keys))
+        return {} if pool is None else {"pool": pool}
+
+    def draft(self, schema: Schema, epsilon: Decimal, tight: bool, chosen: Mapping[str, Any]) -> Draft:
+        keys = len(schema.keys)
+        channel = self.drafted(keys, epsilon, chosen)
         return Draft(schema.at(2), Views.whole(keys), self.encoding.name, (channel,), epsilon)
 
 
 CELLS = Parameter(0, 0, 1 << 21, "cells that items are hashed to; 0 means the best number")
+POOL_DEFAULT, MOST_POOL = 1024, 1 << 20
 POOL = Parameter(
-    1024, 1, 1 << 16, "seeds of the public pool, a power of two; fewer if there are many cells"
+    POOL_DEFAULT,
+    1,
+    MOST_POOL,
+    "seeds of the public pool, a power of two; fewer if there are many cells, more by default if the "
+    "collisions of so many keys cannot be undone",
 )
 
 

@@ -215,6 +215,12 @@ class Recipe(ABC):
             for name, parameter in self.parameters.items()
         }
 
+    def own_defaults(
+        self, keys: int, epsilon: Decimal, chosen: Mapping[str, Any]
+    ) -> Mapping[str, int | str]:
+        """Defaults that depend on the plan and stand in place of the parameters' own."""
+        return {}
+
     def shown(self, parameters: Mapping[str, int | str], scale: ExactScale) -> dict[str, int | str]:
         """A document's parameters as people type and read them; ``chosen`` reads them back."""
         return {name: self.parameters[name].shown(value, scale) for name, value in parameters.items()}
@@ -237,7 +243,10 @@ class Recipe(ABC):
         if keys > self.most_keys:
             other = "pairs" if keys <= 1000 and self.name != "pairs" else "pair_collision"
             raise PlanError(f"{self.name} takes at most {self.most_keys} keys, not {keys}: use {other}")
-        drafted = self.draft(schema, epsilon_of(epsilon), calibrate == "tight", chosen)
+        promised = epsilon_of(epsilon)
+        own = self.own_defaults(keys, promised, chosen)
+        chosen |= {name: value for name, value in own.items() if name not in given}
+        drafted = self.draft(schema, promised, calibrate == "tight", chosen)
         return with_parameters(drafted, chosen)
 
 

@@ -21,6 +21,7 @@ from ..estimate.forecast.pair_forecast import forecast_pairs
 from ..estimate.together.query import Query, split_queries
 from ..foundation.errors import ChannelError, PlanError
 from ..mechanisms import REGISTRY
+from ..mechanisms.collision import UNDONE, Sets
 from ..mechanisms.sized import CAP_NAMES
 from ..people.prior import Prior
 from ..people.scale import Scale
@@ -224,13 +225,31 @@ def candidates(
 
     yield from singles(epsilon, prior)
     yield from ((mechanism, {}) for mechanism in PUBLISHED)
+    known = epsilon, prior, people
     for mechanism, called in CAP_NAMES.items():
-        pools = POOLS if people >= MANY and "pool" in REGISTRY[mechanism].parameters else ({},)
-        for cap, pool in product(caps(prior), pools):
+        for cap, pool in _caps_and_pools(mechanism, caps(prior), *known):
             yield mechanism, {called: cap, **pool}
-        for cap, pool in product(_sized_caps(prior), pools):
+        for cap, pool in _caps_and_pools(mechanism, _sized_caps(prior), *known):
             given = "+".join(f"{name}={value}" for name, value in {called: cap, **pool}.items())
             yield "parts", {"parts": f"{mechanism}:{given}/{SIZE}@{SIZE_SHARE}"}
+
+
+def _caps_and_pools(
+    mechanism: str, tried: Sequence[int], epsilon: Decimal, prior: Prior, people: int
+) -> Iterator[tuple[int, dict[str, int]]]:
+    """Caps to compare, with parameters for the pool of seeds if the mechanism has one.
+
+    Where collisions are not undone, there is one pool: the smallest that adds little to errors.
+    """
+    kind = REGISTRY[mechanism]
+    if not isinstance(kind, Sets) or prior.keys <= UNDONE:
+        pools = POOLS if people >= MANY and "pool" in kind.parameters else ({},)
+        yield from product(tried, pools)
+        return
+    for cap in tried:
+        channel = kind.drafted(prior.keys, epsilon, {**kind.chosen({}), "cap": cap})
+        seeds = kind.seeds_for(channel, prior.keys, people, prior.capped(cap)[:, 0], prior.count)
+        yield cap, {} if seeds is None else {"pool": seeds}
 
 
 def _sized_caps(prior: Prior) -> list[int]:

@@ -44,8 +44,8 @@ def simulate_on(
 ) -> Tally:
     """A tally of ``people`` independent draws from the population, made on an engine.
 
-    Its law is that of ``simulate``. The same stated coins give the same tally on every engine, if Numba
-    is installed on all workers or on none.
+    Its law is that of ``simulate``. The same stated coins give the same tally on every engine, with
+    and without Numba.
     """
     if people < 1:
         raise PlanError("a simulation needs at least one person")

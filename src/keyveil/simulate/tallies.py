@@ -4,10 +4,11 @@ People are an independent draw from the population (a table's records, each equa
 outputs of a view's reports are one multinomial draw, and so are the states of those who are drawn one
 item of their own; what positions show is multinomial given the states. A repetition costs the same for
 a thousand people as for a billion, and its law is exactly that of the per-person path. Only reports
-that speak of a whole set need people: those are drawn from the table, in a compiled loop. For many
-repetitions it is faster to average the law of such reports first. Each pass over the table draws a seed
-for every person and adds the law of that person's report, until the variance of the average is 1 % of
-that of a repetition. Repetitions are then drawn from the averaged law.
+that speak of a whole set need people: those are drawn from the table, in a compiled loop if that pays
+and with the same result in NumPy if not. For many repetitions it is faster to average the law of such
+reports first. Each pass over the table draws a seed for every person and adds the law of that person's
+report, until the variance of the average is 1 % of that of a repetition. Repetitions are then drawn from
+the averaged law.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..channel.law_arrays import as_laws, random_stream
+from ..channel.shapes import table_draws
 from ..channel.shapes.seed_pool import pool_of
 from ..foundation.arrays import Floats, Integers
 from ..foundation.coins import Coins
-from ..foundation.compiled import compiled
+from ..foundation.compiled import worthwhile
 from ..foundation.errors import PlanError
 from ..people.population import Population
 from ..plan.tally import Tally
@@ -40,6 +42,8 @@ SLACK = 0.01
 """Variance of an averaged law, relative to that of a repetition."""
 MOST_DRAWN = 1 << 32
 """Maximum number of people whose whole sets are drawn, or whose laws are averaged: minutes of work."""
+_A_PERSON, _AN_ITEM = 3e-7, 1e-7
+"""Seconds that the plain form takes for a person, and for each item of a set."""
 _NO_LAW: Floats = np.zeros((0, 0))
 
 
@@ -86,13 +90,12 @@ def _counts(
     if counts is not None:
         return counts
     counts = np.zeros((runs, plan.layout.cells), np.int64)
-    loops: Any = compiled()
-    if not plan.encoding.speaks_of_sets or loops is None:
+    if not plan.encoding.speaks_of_sets:
         for row, own in zip(counts, _people_of_runs(people, runs), strict=True):
             _by_person(plan, population, own, draw, row)
         return counts
     counts[:, 0] = people
-    _add_sets(plan, population, _people_of_runs(people, runs), draw, SetCounts(plan, loops), counts)
+    _add_sets(plan, population, _people_of_runs(people, runs), draw, SetCounts(plan), counts)
     return counts
 
 
@@ -113,7 +116,9 @@ def _add_sets(
             f"whole sets of {people:,} people take too long to draw; simulate at most {most:.0e} people "
             f"with {plan.mechanism_name} (errors fall as one over people)"
         )
-    if type(population).draw is not Population.draw:  # people are made as they are drawn, not a table
+    made = type(population).draw is not Population.draw
+    sets.choose_form(total if made else min(many, total))
+    if made:  # people are made as they are drawn, not a table
         for row, own, generator in zip(counts, numbers, draw.spawn(len(numbers)), strict=True):
             for first in range(0, own, MANY):
                 drawn = Population(
@@ -177,13 +182,19 @@ def _by_person(
 
 
 class SetCounts:
-    """Reports about whole sets, by the compiled loop of the plan's channel."""
+    """Reports about whole sets, by the loop of the plan's channel: compiled, or its plain form."""
 
-    def __init__(self, plan: Plan, loops: Any) -> None:
-        channel = pool_of(plan.channels[0])
-        self._pairs = plan.encoding.item_width > 1
-        self._draw, self._more = channel.compiled_draw(loops, len(plan.schema.keys), self._pairs)
-        self._cap, self._channel = plan.cap, channel
+    def __init__(self, plan: Plan) -> None:
+        self._channel, self._keys = pool_of(plan.channels[0]), len(plan.schema.keys)
+        self._pairs, self._cap = plan.encoding.item_width > 1, plan.cap
+        self.choose_form(0)
+
+    def choose_form(self, people: int) -> None:
+        """Take the form that is sooner done with so many people; both draw the same."""
+        items = self._cap * (self._cap + 1) // 2 if self._pairs else self._cap
+        loops: Any = worthwhile(people * (_A_PERSON + items * _AN_ITEM), "drawn_people")
+        form = table_draws if loops is None else loops
+        self._draw, self._more = self._channel.table_draw(form, self._keys, self._pairs)
 
     def add(
         self,

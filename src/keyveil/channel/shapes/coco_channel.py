@@ -289,7 +289,7 @@ class CoCo(SeedPool):
         both, apart = both[:, :-1], apart[:, :-1] * (self.high - self.low) / 2
         return np.concatenate([both - apart, both + apart], axis=1).ravel() / WORD / self.pool
 
-    def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
+    def table_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
         lefts = np.array([self.left(count) for count in range(self.held + 1)], np.int64)
         words = item_words(np.arange(keys))
         fixed = (words, self.salt, self.pool, self.small, self.high, self.low, lefts)

@@ -240,7 +240,7 @@ class Collision(SeedPool):
             law += (low @ shares[rows])[:, None]
         return np.asarray(law[:, :-1].ravel() / self.pool)
 
-    def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
+    def table_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
         lows = np.array([self.low(count) for count in range(self.held + 1)], np.int64)
         words = item_words(np.arange(2 * keys))
         fixed = (keys if pairs else 0, words, self.salt, self.pool, self.small, self.high, lows)

@@ -165,10 +165,11 @@ class SeedPool(IntegerChannel):
         """
 
     @abstractmethod
-    def compiled_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
-        """The compiled loop that draws reports of sets of signed keys, and its constant arguments.
+    def table_draw(self, loops: Any, keys: int, pairs: bool) -> tuple[Any, tuple[Any, ...]]:
+        """What draws reports of people from a table of signed keys, and its constant arguments.
 
-        ``pairs`` says whether pairs of keys are items too.
+        ``loops`` are the compiled ones or ``table_draws``, which has their plain form. ``pairs`` says
+        whether pairs of keys are items too.
         """
 
     @abstractmethod

@@ -16,7 +16,7 @@ from .collision_matrix import blocks
 _HASHED = 2e-8
 """Seconds that the plain form takes for an item under a seed."""
 _MOST_SLICES = 8
-"""Cells of a seed up to which there is a compiled loop."""
+"""Cells of a seed up to which the compiled loop has them all in registers."""
 
 
 def named_cells(channel: SeedPool, keys: int, rows: Integers) -> tuple[Floats, Floats, Floats]:
@@ -25,8 +25,7 @@ def named_cells(channel: SeedPool, keys: int, rows: Integers) -> tuple[Floats, F
     ``rows`` are tallies: the number of reports, then the counts of all cells. The third result is the
     number of seeds under which low and high are one cell.
     """
-    simple = isinstance(channel, Collision) and channel.small <= _MOST_SLICES
-    if simple and rows[:, 0].max(initial=0) < WORD:
+    if isinstance(channel, Collision) and rows[:, 0].max(initial=0) < WORD:
         loops: Any = worthwhile(_HASHED * 2 * keys * channel.pool * len(rows), "named_cells")
         if loops is not None:
             return _in_one_pass(channel, keys, rows, loops)
@@ -47,11 +46,16 @@ def _in_one_pass(
     seeds = np.arange(channel.pool, dtype=np.uint32)
     bases = mixed(seeds ^ np.uint32(channel.salt))
     words = np.ascontiguousarray(item_words(np.arange(2 * keys)).reshape(keys, 2).T)
-    ends = tuple(np.uint32(-(-(cell << 32) // channel.small)) for cell in range(1, channel.small))
+    few = channel.small <= _MOST_SLICES
+    cells = range(1, channel.small if few else 1)
+    ends = tuple(np.uint32(-(-(cell << 32) // channel.small)) for cell in cells)
     sums = np.zeros((len(rows), 4, keys), np.uint32)
     for row, own in zip(rows, sums, strict=True):
         grid = row[1:].astype(np.uint32).reshape(channel.pool, channel.small)
-        loops.name_keys(bases, ends, grid, words, own)
+        if few:
+            loops.name_keys(bases, ends, grid, words, own)
+        else:
+            loops.name_keys_of_many(bases, grid, words, own)
     totals = sums.astype(np.float64)
     meetings = totals[0, 3] if len(rows) else np.zeros(keys)
     return np.moveaxis(totals[:, :2], 1, 2), totals[:, 2], meetings

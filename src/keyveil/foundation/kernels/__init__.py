@@ -32,7 +32,7 @@ ROOMS = {
     "vector_aes": ("FAST_AES", "encrypt_rows", "encrypt_streams", "expand_key"),
     "plane_tiles": ("MOST_LAWS", "draw_tiles"),
     "packed_cells": ("pack_symbols", "pack_three", "pack_two"),
-    "named_cells": ("name_keys",),
+    "named_cells": ("name_keys", "name_keys_of_many"),
     "collisions": ("collide", "collide_signed"),
     "drawn_people": ("draw_coco", "draw_collision"),
     "lanes": ("LANES",),

@@ -94,3 +94,31 @@ def name_keys(bases: Any, ends: Any, grid: Any, words: Any, sums: Any) -> None:
         for number in range(U(4)):
             for k in range(key_count):
                 sums[number, first + k] = work[(number + U(2)) * U(KEYS) + k]
+
+
+@jit
+def _cell(word: Any, cells: Any) -> Any:
+    """The cell of a word: the high half of ``hash.mixed`` of it, times the number of cells."""
+    ones = U(0xFFFFFFFF)
+    word ^= word >> U(16)
+    word = (word * U(0x7FEB352D)) & ones
+    word ^= word >> U(15)
+    word = (word * U(0x846CA68B)) & ones
+    word ^= word >> U(16)
+    return (word * cells) >> U(32)
+
+
+@jit
+def name_keys_of_many(bases: Any, grid: Any, words: Any, sums: Any) -> None:
+    """The same for any number of cells, one key at a time."""
+    cells, keys = U(grid.shape[1]), U(words.shape[1])
+    for first in range(U(0), keys, U(KEYS)):
+        for seed in range(U(len(bases))):
+            row, base = grid[seed], U(bases[seed])
+            for k in range(first, min(first + U(KEYS), keys)):
+                low, high = _cell(base ^ U(words[0, k]), cells), _cell(base ^ U(words[1, k]), cells)
+                same = np.uint32(low == high)
+                sums[0, k] += row[low]
+                sums[1, k] += row[high]
+                sums[2, k] += same * row[low]
+                sums[3, k] += same
