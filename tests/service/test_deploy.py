@@ -343,6 +343,23 @@ def test_every_metric_and_label_of_rules_and_dashboard_exists(file_desk, monkeyp
             assert used - {"job", "instance"} <= labels[name], query
 
 
+def test_the_metrics_of_alerts_are_there_while_the_store_cannot_be_written(file_desk, monkeypatch):
+    """Only what the store alone knows is left out: how many collectors there are."""
+    file_desk.create()
+    monkeypatch.setattr(
+        file_desk.store, "append", Mock(side_effect=StoreUnready("the disk is full", "full"))
+    )
+    assert file_desk.send(fresh(3)).status_code == 503
+    rules = yaml.safe_load((DEPLOY / "prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
+    named = set(re.findall(r"\bkeyveil_[a-z_]+", " ".join(rule["expr"] for rule in rules)))
+    text = file_desk.get("/metrics").text
+    lines = [line.split("{")[0].split(" ")[0] for line in text.splitlines() if line[0] != "#"]
+    counters = {name for name in named if name.endswith("_total")}  # with a first refusal, or answer
+    assert named - set(lines) <= {"keyveil_collectors"} | counters
+    assert "keyveil_disk_free_bytes" in lines
+    assert 'keyveil_store_errors_total{kind="full"} 1' in text
+
+
 def used_labels(query):
     """Each metric of a query with the labels that are compared, and with those that it is summed by."""
     metric = r"\b(?:keyveil|process)_[a-z_]+"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import threading
 import time
@@ -16,11 +17,12 @@ from desk import PLAN
 
 from keyveil.service.collector.engine import admin
 from keyveil.service.collector.engine.service import Service
-from keyveil.service.collector.engine.writer_lanes import WriterLanes
+from keyveil.service.collector.engine.writer_lanes import SLOW_SECONDS, WriterLanes
 from keyveil.service.collector.process.clock import FleetClock, SystemClock
+from keyveil.service.collector.process.problems import Problem
 from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Parcel, StoreUnready, store_at
-from keyveil.service.collector.store.postgres import PostgresStore
+from keyveil.service.collector.store.postgres import COLLECTIONS, PostgresStore
 from keyveil.service.collector.store.report_log import crc_of
 
 
@@ -62,6 +64,11 @@ class Running:
             return self.service.writer.submit(parcel)
 
         return self.loop.run_until_complete(work())
+
+    def events(self, *names):
+        """The lines of these kinds in the log."""
+        lines = [json.loads(line) for line in self.service.log._stream.getvalue().splitlines()]
+        return [line for line in lines if line["event"] in names]
 
     def reports(self):
         return int(self.store.counts_stored(self.collection.round)[PLAN.layout.own].sum())
@@ -218,6 +225,161 @@ def test_a_collector_that_gets_no_second_connection_has_one_lane(database, monke
     store.close()
 
 
+# -- lanes that fail ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def few_connections(postgres, address):
+    """The address for a role of its own, and how many connections it may have."""
+    role, schema = f"serve_{os.urandom(4).hex()}", address.rsplit("%3D", 1)[1]
+    postgres.ask(f"create role {role} login connection limit 20")
+    for kind in ("tables", "sequences"):
+        postgres.ask(f"grant all on all {kind} in schema {schema} to {role}")
+    postgres.ask(f"grant usage on schema {schema} to {role}")
+    try:
+        yield (
+            address.replace("keyveil@", f"{role}@"),
+            lambda most: postgres.ask(f"alter role {role} connection limit {most}"),
+        )
+    finally:
+        postgres.ask(f"drop owned by {role}")
+        postgres.ask(f"drop role {role}")
+
+
+def ended(postgres, store):
+    """End the connection of a lane."""
+    postgres.ask(f"select pg_terminate_backend({store._own.connection.info.backend_pid})")
+
+
+QUICK = {"lanes": 2, "group_reports": 1, "tick_seconds": 0.1, "probe_seconds": 0.3, "lock_seconds": 0.5}
+
+
+def eventually(holds, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("lane", [0, 1])
+def test_a_lane_that_cannot_connect_again_hands_its_groups_on(postgres, database, tmp_path, lane):
+    """No report is refused, none counts twice, the collector stays ready, and the log has two lines."""
+    with (
+        few_connections(postgres, database) as (address, allow),
+        running(address, tmp_path, **QUICK) as collector,
+    ):
+        writer = collector.service.writer
+        assert set(collector.send(*[parcel(collector.collection, [os.urandom(16)])] * 10)) == {None}
+        sent = 1  # the same one ten times
+        allow(1)
+        ended(postgres, writer._lanes.stores[lane])
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline:
+            ids = [[os.urandom(16)] for _ in range(10)]
+            assert collector.send(*[parcel(collector.collection, one) for one in ids]) == [None] * 10
+            assert collector.service.unready() == []
+            sent += 10
+        assert writer.lanes_out == 1
+        assert collector.service._gauges()["lanes_unready"][1] == 1
+        allow(20)
+        eventually(lambda: writer.lanes_out == 0)
+        assert collector.send(*[parcel(collector.collection, [os.urandom(16)]) for _ in range(10)]) == (
+            [None] * 10
+        )
+        began, back = collector.events("lane_unready", "lane_ready", "store_unready", "store_ready")
+        assert (began["event"], back["event"]) == ("lane_unready", "lane_ready")
+        assert (began["lane"], began["began"], began["kind"]) == (lane, back["began"], back["kind"])
+        assert collector.service.metrics.outages == 0
+        assert sum(collector.service.metrics.store_errors.values()) > 0
+        collector.store.refresh()
+        assert collector.reports() == sent + 10
+
+
+def test_an_outage_of_all_lanes_is_two_lines(postgres, database, tmp_path):
+    with (
+        few_connections(postgres, database) as (address, allow),
+        running(address, tmp_path, **QUICK) as collector,
+    ):
+        writer = collector.service.writer
+        assert collector.send(parcel(collector.collection, [os.urandom(16)])) == [None]
+        allow(0)
+        for store in writer._lanes.stores:
+            ended(postgres, store)
+        refused = 0
+        for _ in range(15):
+            answers = collector.send(*[parcel(collector.collection, [os.urandom(16)]) for _ in range(5)])
+            refused += sum(isinstance(answer, Problem) for answer in answers)
+            time.sleep(0.1)
+        assert refused == 75, "one lane keeps trying, and no group goes round"
+        assert collector.service.unready() == ["the store cannot take reports"]
+        allow(20)
+        eventually(lambda: collector.service.unready() == [] and not writer.lanes_out)
+        lines = collector.events("lane_unready", "lane_ready", "store_unready", "store_ready")
+        assert [line["event"] for line in lines] == ["store_unready", "store_ready"]
+        assert lines[1]["errors"] >= 15
+        assert collector.service.metrics.outages == 1
+
+
+def test_groups_that_a_lane_hands_on_are_finished_before_the_end(database, tmp_path, monkeypatch):
+    with running(database, tmp_path, **QUICK) as collector:
+        late = collector.service.writer._lanes.stores[1]
+
+        def fail(*_):
+            time.sleep(0.2)
+            raise StoreUnready("too many connections", "connect")
+
+        monkeypatch.setattr(late, "append", fail)
+        sent = [collector.later(parcel(collector.collection, [os.urandom(16)])) for _ in range(20)]
+        collector.loop.run_until_complete(collector.service.stop())
+        collector.loop.run_until_complete(asyncio.gather(*sent))
+        assert collector.service.writer.lanes_out == 1, "it has failed"
+        assert collector.reports() == 20
+
+
+# -- a collection whose lock is held ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_held_collection_holds_up_no_other(database, tmp_path, lanes):
+    """Another transaction has it alone, as a change does whose process stands still."""
+    limits = {**QUICK, "lanes": lanes, "group_reports": 10_000}
+    with running(database, tmp_path, **limits) as collector:
+        menu = collector.collection
+        other = admin.create(collector.store, "other", PLAN.dumps(), {}, time.time())
+        waits = collector.service.metrics.lock_waits
+        assert collector.send(*[parcel(c, [os.urandom(16)]) for c in (menu, other)]) == [None, None]
+        slow = waits.buckets[9:].copy()
+        with psycopg.connect(database) as holder:
+            holder.execute("select pg_advisory_xact_lock(%s, %s)", (COLLECTIONS, menu.id))
+            deadline, taken, took = time.monotonic() + 3, 0, []
+            while time.monotonic() < deadline:
+                begun = time.monotonic()
+                held, *free = collector.send(
+                    *[parcel(c, [os.urandom(16)]) for c in (menu, other, other)]
+                )
+                took.append(time.monotonic() - begun)
+                assert (held.reason, free) == ("storage", [None, None])
+                assert collector.service.unready() == []
+                taken += 2
+            assert taken > 40
+            assert max(took) < limits["lock_seconds"] * 1.5 + 0.5, "the first group waits for the lock"
+            assert sorted(took)[len(took) // 2] < 0.3, "the others do not"
+        assert collector.send(parcel(menu, [os.urandom(16)])) == [None]
+        assert collector.send(parcel(menu, [os.urandom(16)])) == [None]
+        lines = collector.events("collection_held", "collection_free", "store_unready", "lane_unready")
+        assert [(line["event"], line["collection"]) for line in lines] == [
+            ("collection_held", "menu"),
+            ("collection_free", "menu"),
+        ]
+        assert sum(waits.buckets[9:]) > sum(slow), "a wait that ended in a timeout is counted"
+        assert waits.bounds[9] <= limits["lock_seconds"]
+        assert collector.service.metrics.store_errors["55P03"] > 1
+        collector.store.refresh()
+        with collector.store.reading() as session:
+            assert collector.store.reports(session, menu.round) == 3
+            assert collector.store.reports(session, other.round) == taken + 1
+
+
 # -- the threads by themselves ----------------------------------------------------------------------
 
 
@@ -260,4 +422,46 @@ def test_a_single_lane_writes_in_the_thread_that_asks():
     assert asked == [(threading.get_ident(), "only", "group")]
     with lanes.idle() as stores:
         assert stores == ("only",)
+    lanes.stop()
+
+
+def test_no_work_waits_for_a_slow_lane():
+    """A call waits for a second at most; what a lane is asked to do waits in its own thread."""
+    gate, done = threading.Event(), []
+    lanes = WriterLanes(["first", "second"], lambda *_: gate.wait(20), SystemClock())
+    lanes.start()
+    lanes.ask(0, lambda _: time.sleep(0.2))
+    lanes.write("slow")
+    with lanes._changed:
+        assert (lanes._given, lanes.all_busy_since is None) == ([1, 1], False)
+    begun = time.monotonic()
+    lanes.call(lambda store: done.append((store, time.monotonic() - begun)))
+    lanes.ask(1, lambda store: done.append((store, "asked")))
+    lanes.ask(1, lambda store: done.append((store, "asked again")))
+    assert time.monotonic() - begun < SLOW_SECONDS + 1
+    eventually(lambda: done)
+    assert done[0][0] == "first"
+    assert lanes.all_busy_since is None, "the first is free"
+    assert lanes.busy_since is not None
+    gate.set()
+    lanes.stop()
+    assert done[1:] == [("second", "asked")]
+
+
+def test_the_last_lane_is_never_out():
+    written = []
+    lanes = WriterLanes(["first", "second"], lambda *given: written.append(given), SystemClock())
+    lanes.start()
+    assert lanes.fail("first")
+    assert lanes.fail("first"), "the second still takes its groups"
+    assert not lanes.fail("second")
+    assert lanes.out == {0}
+    for group in range(3):
+        lanes.write(group)
+    lanes.restore("first")
+    assert lanes.fail("second")
+    with lanes.idle():
+        lanes.write(3)
+    with lanes.idle():
+        assert [store for store, _ in written] == ["second"] * 3 + ["first"]
     lanes.stop()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..process.clock import Clock
 from ..process.logs import Log, time_text
 from ..process.metrics import Metrics
@@ -11,8 +13,26 @@ QUIET = 1.0
 """Seconds without an error after which a successful write of any kind ends an outage."""
 
 
+@dataclass
+class _LaneOutage:
+    """One lane that cannot write while another one can."""
+
+    since: float
+    """When it failed, in elapsed seconds."""
+    began: float
+    """The same as time of day."""
+    error: StoreFault
+    told: bool = False
+    """Whether it was logged."""
+
+    def facts(self, number: int) -> dict[str, object]:
+        """What the log says about it."""
+        cause = {"kind": self.error.kind, "cause": str(self.error)}
+        return {"lane": number, **cause, "began": time_text(self.began)}
+
+
 class Outages:
-    """Follows the errors of one store."""
+    """Follows the errors of one store and of its lanes."""
 
     def __init__(self, clock: Clock, log: Log, metrics: Metrics) -> None:
         self._clock, self._log, self._metrics = clock, log, metrics
@@ -22,9 +42,11 @@ class Outages:
         self._errors = 0
         self.now = False
         """Whether the store cannot be written."""
+        self._lanes: dict[int, _LaneOutage] = {}
+        """Lanes that failed while another one worked, by number."""
 
     def failed(self, error: StoreFault) -> None:
-        """Note an error. The first one begins an outage."""
+        """Note an error that leaves no lane to write. The first one begins an outage."""
         self._metrics.store_errors[error.kind] += 1
         self._last = self._clock.elapsed()
         self._errors += 1
@@ -33,6 +55,26 @@ class Outages:
             self._cause = {"kind": error.kind, "cause": str(error)}
             self._metrics.outages += 1
             self._log.say("store_unready", "error", **self._cause, began=time_text(self._began))
+
+    def lane_failed(self, number: int, error: StoreFault, last_write: float) -> None:
+        """Note an error of one lane while another takes its groups.
+
+        It is logged once another lane has written since, so that an outage of all lanes is two lines.
+        """
+        self._metrics.store_errors[error.kind] += 1
+        now = self._clock.elapsed()
+        self._last = now
+        lane = self._lanes.setdefault(number, _LaneOutage(now, self._clock.now(), error))
+        if not lane.told and last_write > lane.since:
+            lane.told = True
+            self._log.say("lane_unready", "error", **lane.facts(number))
+
+    def lane_worked(self, number: int) -> None:
+        """Note that a lane writes again."""
+        lane = self._lanes.pop(number, None)
+        if lane is not None and lane.told:
+            ended = time_text(self._clock.now())
+            self._log.say("lane_ready", "warning", **lane.facts(number), ended=ended)
 
     def worked(self, probe: bool = False) -> None:
         """Note a successful write. A probe alone ends an outage only if no error came with it."""

@@ -128,7 +128,7 @@ class Service:
             "ending": self.draining.is_set(),
             "the store has failed": self.writer.broken,
             "the store cannot take reports": self.writer.unready,
-            "the store does not answer": self.writer.stalled > limits.ready_seconds / 2,
+            "the store does not answer": self.writer.hung > limits.ready_seconds / 2,
             "nothing was written lately": self.writer.idle > limits.ready_seconds,
             "the clock is in doubt": self.writer.doubtful,
             "sealing is behind": self.sealer.behind > limits.behind_seconds,
@@ -205,7 +205,8 @@ class Service:
         if not self.writer.unready and self.writer.stalled < 1:  # or threads would pile up
             with suppress(StoreUnready, StoreError, OSError):
                 reports, stored = await asyncio.to_thread(self._stored_facts)
-        return self.metrics.text({**self._gauges(), **stored}, reports) + process_text()
+        disk = await asyncio.to_thread(self._disk)  # without the store: a full disk is one of its faults
+        return self.metrics.text({**self._gauges(), **disk, **stored}, reports) + process_text()
 
     def _gauges(self) -> GaugeValues:
         """What this process knows about itself now."""
@@ -219,6 +220,7 @@ class Service:
             "healthy": ("Whether the process should go on.", float(healthy)),
             "ready": ("Whether requests should come here.", float(not self.unready())),
             "store_unready": ("Whether the store cannot be written.", float(self.writer.unready)),
+            "lanes_unready": ("Lanes to the store that get no reports.", self.writer.lanes_out),
             "store_stalled_seconds": ("Time without an answer of the store.", self.writer.stalled),
             "last_write_seconds": ("Time since the store was last written.", self.writer.idle),
             "queue_requests": ("Requests that wait for the store.", requests),
@@ -241,6 +243,13 @@ class Service:
             ),
         }
 
+    def _disk(self) -> GaugeValues:
+        """Free space, as a gauge; none if there is no such folder."""
+        with suppress(OSError):
+            free = shutil.disk_usage(self.segments.parent).free
+            return {"disk_free_bytes": ("Free space where sealed epochs are written.", free)}
+        return {}
+
     def _stored_facts(self) -> tuple[dict[tuple[str, int], int], GaugeValues]:
         """What the store knows: reports by collection and round, and gauges."""
         with self.store.reading() as session:
@@ -250,9 +259,6 @@ class Service:
             "collectors": ("Processes that serve the store.", collectors),
             "store_bytes": ("Size of the database.", size),
         }
-        with suppress(OSError):
-            free = shutil.disk_usage(self.segments.parent).free
-            gauges["disk_free_bytes"] = ("Free space where sealed epochs are written.", free)
         return reports, gauges
 
     def _reports(self, session: Session) -> dict[tuple[str, int], int]:

@@ -4,7 +4,8 @@ While a commit is on its way to the disk, requests pile up; the next commit take
 grows with the load. Under load it also waits for a moment before it begins, so that fewer and larger
 transactions leave more of the processor to requests; a request that comes alone never waits.
 
-A store with several lanes has one transaction in each. All other work waits until no lane writes.
+A store with several lanes has one transaction in each. A lane that fails hands its group on. All other
+work is the first lane's.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
-from ..process.clock import Clock, Trust, offset_of
+from ..process.clock import Clock
 from ..process.logs import Log
 from ..process.metrics import Metrics
 from ..process.problems import Problem
 from ..process.settings import Settings
 from ..store import Parcel, Store, StoreBroken, StoreUnready
-from ..store.store_interface import StoreFault
-from .outage import Outages
+from ..store.store_interface import HELD
+from .group_commit import APART_SECONDS, GroupCommit, StoreCall, Waiting
 from .writer_lanes import WriterLanes
 
 GATHER_SECONDS = 0.002
@@ -38,23 +39,7 @@ BUSY_REQUESTS = 8
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Waiting:
-    """A request that waits for its reports to become durable."""
-
-    parcel: Parcel
-    future: asyncio.Future[None]
-
-
-@dataclass(slots=True)
-class _Call:
-    """Work on the store between two transactions of reports."""
-
-    work: Callable[[Store], Any]
-    future: Future[Any]
-
-
-class Writer:
+class Writer(GroupCommit):
     """Takes parcels from the event loop and completes each when it is durable or refused.
 
     With ``threaded=False`` everything runs step by step in the event loop's thread, for repeatable
@@ -70,31 +55,17 @@ class Writer:
         log: Log,
         threaded: bool = True,
     ) -> None:
-        self.store, self.settings, self.metrics, self.log = store, settings, metrics, log
-        self._clock, self._trust = clock, Trust(clock, settings.clock_seconds)
-        self.outages = Outages(clock, log, metrics)
+        super().__init__(store, clock, settings, metrics, log, threaded)
         self._waiting: dict[asyncio.Future[None], tuple[float, int]] = {}
         """When each waiting request arrived and how many reports it has; the oldest first."""
         self._busy_since: float | None = None
-        self.last_write = clock.elapsed()
-        """When the store was last written, in elapsed seconds."""
-        self._threaded = threaded
-        self._queue: queue.SimpleQueue[Waiting | _Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._lanes = WriterLanes([store], self._write, clock)
-        self._noting = threading.Lock()
-        """Held by the lane that notes how its transaction ended."""
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
         self._refused: dict[tuple[int, str], int] = {}
         self._counting = threading.Lock()
         self._last_tick = self._last_probe = clock.elapsed()
         self._last_requests = 0
         """Number of requests in the last transaction."""
-        self.broken = False
-        """Set for good when the store may have lost data."""
-        self.doubtful = False
-        """Set while the clock is in doubt."""
 
     # -- from the event loop -----------------------------------------------------------------------
 
@@ -116,7 +87,7 @@ class Writer:
             self._thread = None
         else:
             self._drain()
-            self._flush_refusals()
+            self._flush_refusals(self.store)
 
     def submit(self, parcel: Parcel) -> asyncio.Future[None]:
         """Make reports durable; the future completes when they are."""
@@ -151,10 +122,23 @@ class Writer:
         return self.outages.now
 
     @property
+    def lanes_out(self) -> int:
+        """Number of lanes that get no reports because they cannot write."""
+        return len(self._lanes.out)
+
+    @property
     def stalled(self) -> float:
         """Seconds for which the store has not answered; 0 if nothing is asked of it."""
         busy = [since for since in (self._busy_since, self._lanes.busy_since) if since is not None]
         return max(0.0, self._clock.elapsed() - min(busy)) if busy else 0.0
+
+    @property
+    def hung(self) -> float:
+        """Seconds for which no lane that should write has answered; 0 if one is free."""
+        if self._lanes.alone:
+            return self.stalled
+        since = self._lanes.all_busy_since
+        return 0.0 if since is None else max(0.0, self._clock.elapsed() - since)
 
     @property
     def idle(self) -> float:
@@ -162,11 +146,11 @@ class Writer:
         return self._clock.elapsed() - self.last_write if self._threaded else 0.0
 
     async def call(self, work: Callable[[Store], T]) -> T:
-        """Run work on the store while no reports are being committed."""
+        """Run work on the first lane's store, after the reports that came before it."""
         if self.broken:
             raise Problem("unhealthy")
         future: Future[T] = Future()
-        self._queue.put(_Call(work, future))
+        self._queue.put(StoreCall(work, future))
         self._nudge()
         return await asyncio.wrap_future(future)
 
@@ -191,13 +175,25 @@ class Writer:
                 going = self._step()
             except Exception as error:  # unforeseen: refuse everything from now on, but keep answering
                 self._break(error)
+        self._finish()
         self._lanes.stop()
-        self._flush_refusals()
+        self._flush_refusals(self.store)
+
+    def _finish(self) -> None:
+        """Commit what lanes have handed on meanwhile."""
+        while True:
+            with self._lanes.idle():
+                if self._queue.empty():
+                    return
+            try:
+                self._take(self._queue.get())
+            except Exception as error:
+                self._break(error)
 
     def _step(self) -> bool:
         """Process the next item; False when asked to end."""
         self._busy_since = None
-        first: Waiting | _Call | None
+        first: Waiting | StoreCall | None
         try:
             first = self._queue.get(timeout=self.settings.tick_seconds)
         except queue.Empty:
@@ -222,11 +218,11 @@ class Writer:
                 return
             self._take(first)
 
-    def _take(self, first: Waiting | _Call | None) -> bool:
+    def _take(self, first: Waiting | StoreCall | None) -> bool:
         """Process a call, or commit all waiting parcels; False when asked to end."""
         group: list[Waiting] = []
         size = 0
-        item: Waiting | _Call | None = first
+        item: Waiting | StoreCall | None = first
         while isinstance(item, Waiting):
             group.append(item)
             size += len(item.parcel.ids)
@@ -238,86 +234,33 @@ class Writer:
                 break
         if group:
             self._last_requests = len(group)
-            self._lanes.write(group)
-        if isinstance(item, _Call):
-            with self._lanes.idle():
-                self._run(item)
+            self._dispatch(group)
+        if isinstance(item, StoreCall):
+            self._lanes.call(partial(self._run, item))
         if self.store.broken and not self.broken:  # it failed after the work was durable
             self._break(StoreBroken())
         return item is not None
 
-    def _write(self, store: Store, group: list[Waiting]) -> None:
-        """Make a group durable through one lane's store, and tell its requests."""
-        try:
-            self._commit(store, group)
-        except Exception as error:  # unforeseen: refuse everything from now on, but keep answering
-            self._break(error)
+    def _dispatch(self, group: list[Waiting]) -> None:
+        """Hand a group to the lanes, without the requests that are kept apart; then those."""
+        apart = self._apart
+        kept = [request for request in group if request.parcel.collection in apart] if apart else []
+        if kept:
+            group = [request for request in group if request.parcel.collection not in apart]
+        for part in filter(None, (group, kept)):
+            self._lanes.write(part)
 
-    def _commit(self, store: Store, group: list[Waiting]) -> None:
-        begun = self._clock.elapsed()
-        reason = self._append(store, group)
-        if reason == "internal" and len(group) > 1:  # one causes the error: commit them one by one
-            for request in group:
-                self._commit(store, [request])
-            return
-        if reason is None:
-            size = sum(len(request.parcel.ids) for request in group)
-            with self._noting:
-                self.metrics.committed(len(group), size, self._clock.elapsed() - begun)
-        problem = None if reason is None else Problem(reason)
-        assert self._loop is not None
-        if self._threaded:
-            self._loop.call_soon_threadsafe(_settle, group, problem)
-        else:
-            _settle(group, problem)
-
-    def _append(self, store: Store, group: list[Waiting]) -> str | None:
-        """Make a group durable; the reason if it failed."""
-        if self.broken:
-            return "unhealthy"
-        try:
-            with self._noting:
-                trusted = self._trusted()
-            store.append([request.parcel for request in group], self._clock.now(), trusted)
-        except StoreUnready as error:
-            with self._noting:
-                self.outages.failed(error)
-            return "storage"
-        except StoreBroken as error:
-            self._break(error)
-            return "unhealthy"
-        except Exception as error:  # before the commit, so nothing was written
-            self.log.error("group_failed", error)
-            return "internal"
-        with self._noting:
-            self._wrote(store)
-        return None
-
-    def _wrote(self, store: Store, probe: bool = False) -> None:
-        """Note that a lane's store was written."""
-        self.last_write = self._clock.elapsed()
-        self.metrics.lock_waits.add(store.lock_wait)
-        self.metrics.reconnects = sum(lane.reconnects for lane in self._lanes.stores)
-        self.outages.worked(probe)
-
-    def _trusted(self) -> bool:
-        trusted = self._trust.ask()
-        if trusted == self.doubtful:
-            self.doubtful = not trusted
-            event = "clock_doubted" if self.doubtful else "clock_trusted"
-            self.log.say(event, "warning", offset=round(offset_of(self._clock), 3))
-        return trusted
-
-    def _run(self, call: _Call) -> None:
+    def _run(self, call: StoreCall, store: Store) -> None:
         if not call.future.set_running_or_notify_cancel():
             return  # the caller is gone
         if self.broken:
             call.future.set_exception(Problem("unhealthy"))
             return
+        store.lock_wait = 0.0
         try:
-            result = call.work(self.store)
+            result = call.work(store)
         except StoreUnready as error:
-            self.outages.failed(error)
+            self._failed(store, error, reports=error.kind == HELD)
             call.future.set_exception(Problem("storage"))
         except StoreBroken as error:
             self._break(error)
@@ -327,61 +270,55 @@ class Writer:
         else:
             call.future.set_result(result)
 
-    def _break(self, error: Exception) -> None:
-        """Stop acknowledging for good: the state of the disk is unknown, or the store needs a person.
-
-        The process then ends, so that a supervisor starts it again.
-        """
-        self.broken = True
-        kind = error.kind if isinstance(error, StoreFault) else type(error).__name__
-        self.metrics.store_errors[kind] += 1
-        self.log.error("store_broken", error, kind=kind)
-
     def tick(self) -> None:
-        """Between groups: write refusals, read changes by other processes, see that all is well."""
-        self._last_tick = self._clock.elapsed()
+        """Between groups: write refusals, read changes by other processes, see that all is well.
+
+        Each lane does its part when it is free; a lane that is out tries whether it works.
+        """
+        now = self._last_tick = self._clock.elapsed()
         if self.broken:
             return
-        with self._lanes.idle() as stores:
-            self._flush_refusals()
-            try:
-                self.store.refresh()
-                if (
-                    self.unready
-                    or self._clock.elapsed() - self._last_probe >= self.settings.probe_seconds
-                ):
-                    for store in stores:
-                        store.probe()  # under load, too: it renews the lease of the lane's shard
-                    self._last_probe = self._clock.elapsed()
-                    self._wrote(self.store, probe=True)
-            except StoreUnready as error:
-                self.outages.failed(error)
-            except Exception as error:
-                self._break(error)
-        self._trusted()
+        due = self.unready or now - self._last_probe >= self.settings.probe_seconds
+        if due:
+            self._last_probe = now
+        out = self._lanes.out
+        for number in range(len(self._lanes.stores)):
+            probing = due or number in out
+            if number == 0 or probing:
+                self._lanes.ask(number, partial(self._look_after, number == 0, probing))
+        with self._noting:
+            self._trusted()
         if self.store.broken and not self.broken:  # it failed after the refusals were durable
             self._break(StoreBroken())
 
-    def _flush_refusals(self) -> None:
+    def _look_after(self, first: bool, probing: bool, store: Store) -> None:
+        """A lane's part of a tick."""
+        store.lock_wait = 0.0
+        try:
+            if first:
+                store.patience = APART_SECONDS
+                self._flush_refusals(store)
+                store.patience = None
+                store.refresh()
+            if probing:
+                store.probe()  # under load, too: it renews the lease of the lane's shard
+                with self._noting:
+                    self._wrote(store, probe=True)
+        except StoreUnready as error:
+            self._failed(store, error)
+        except Exception as error:
+            self._break(error)
+
+    def _flush_refusals(self, store: Store) -> None:
         with self._counting:
             refused, self._refused = self._refused, {}
         if not refused or self.broken:
             return
         try:
-            self.store.add_refusals(refused)
+            store.add_refusals(refused)
         except StoreUnready as error:
-            self.outages.failed(error)
+            self._failed(store, error, reports=error.kind == HELD)
             for (collection, reason), number in refused.items():
                 self.refused(collection, reason, number)
         except Exception as error:
             self._break(error)
-
-
-def _settle(group: list[Waiting], problem: Problem | None) -> None:
-    for request in group:
-        if request.future.done():
-            continue  # the request is gone
-        if problem is None:
-            request.future.set_result(None)
-        else:
-            request.future.set_exception(Problem(problem.reason))

@@ -51,7 +51,10 @@ class ControlStore(ABC):
     reconnects: int = 0
     """How often a lost connection was opened again."""
     lock_wait: float = 0.0
-    """Seconds that the last transaction took to begin, waiting for locks included."""
+    """Seconds that the last transaction took to begin, waiting for locks included; or until a wait for a
+    lock took too long."""
+    patience: float | None = None
+    """Seconds that a transaction waits for a lock; None for ``settings.lock_seconds``."""
     clock: FleetClock | None = None
     """The clock that hears the database's time, if it has one; see ``hear``."""
     segments_folder: Path | None = None

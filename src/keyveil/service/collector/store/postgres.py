@@ -29,6 +29,7 @@ from .report_log import REPLACED, CountsRow, Group, SegmentRow, added_to
 from .shard_lease import CHANGING, LEASE, LOCKS, MIGRATING, NOW, PROCESS, SHARDS, ShardLease
 from .store_base import Store
 from .store_interface import (
+    HELD,
     Parcel,
     Session,
     StoreBroken,
@@ -174,9 +175,10 @@ class PostgresStore(PostgresIds):
         shares = asked_shares(capped, self.shard)
         asked = f"select generation, {NOW}, {self._lease.still_mine}, {shares} from control"
         limits = (self.settings.statement_seconds, self.settings.transaction_seconds)
-        begun = monotonic()
+        begun, begins = monotonic(), True
         try:
             session.generation, time_of_day, mine, granted = session.begin(mode, *limits, *locks, asked)
+            begins = False
             session.shares = dict.fromkeys(capped, (0, 0))
             session.shares.update(
                 (int(number), tuple(share)) for number, share in (granted or {}).items()
@@ -189,9 +191,13 @@ class PostgresStore(PostgresIds):
             yield session
             session.commit()
         except psycopg.Error as error:
-            # whether the commit happened may be unknown: acknowledge nothing, read everything again
-            self._cut()
             fault = fault_of(error)
+            held = fault is not None and fault.kind == HELD
+            if held:
+                self.lock_wait = monotonic() - begun
+            if not (held and begins):
+                # whether the commit happened may be unknown: acknowledge nothing, read everything again
+                self._cut()
             if fault is None:
                 raise
             raise fault from None
@@ -210,6 +216,8 @@ class PostgresStore(PostgresIds):
         self._ready()
         self._single = single = {*alone, *self._alone}
         locks = [_lock(LOCKS, MIGRATING, shared=True)]
+        if self.patience is not None:
+            locks.insert(0, f"set local lock_timeout = {round(1000 * self.patience)}")
         if self._serving:
             locks.append(_lock(LOCKS, SHARDS + self.shard))  # also keeps out a lost connection's work
         if change:

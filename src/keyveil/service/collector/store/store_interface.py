@@ -18,6 +18,9 @@ SEALED, BROUGHT_IN = -1, -2
 COMMON = -1
 """The shard of counts that no process owns."""
 
+HELD = "55P03"
+"""The kind of a ``StoreUnready`` if a lock that another transaction holds was not to be had in time."""
+
 
 class StoreError(KeyveilError):
     """The store cannot be opened or used."""
