@@ -19,7 +19,7 @@ from io import SEEK_CUR, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from ..foundation.errors import ReportError
+from ..foundation.errors import KeyveilError, ReportError
 from ..foundation.files import named, named_content, whole_file
 from .report import Report, Reports, check_plan_name, json_object, same_json
 
@@ -81,7 +81,7 @@ def reading(plan: Plan, path: str | Path) -> Iterator[Reports]:
                 file.seek(0)
                 yield from _lines(plan, file)
     except OSError as error:
-        raise ReportError(f"cannot read the reports {path}: {error.strerror}") from None
+        raise KeyveilError(f"cannot read the reports {path}: {error.strerror}") from None
 
 
 def parse(plan: Plan, content: bytes) -> Iterator[Reports]:

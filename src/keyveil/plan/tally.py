@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..foundation.arrays import Integers
-from ..foundation.errors import ReportError
+from ..foundation.errors import KeyveilError, ReportError
 from ..foundation.exact import text
 from ..foundation.files import named, named_content, write_whole
 from .front_door import TallyDoor
@@ -188,7 +188,7 @@ class Tally(TallyDoor):
         try:
             content = Path(path).read_bytes()
         except OSError as error:
-            raise ReportError(f"cannot read the tally {path}: {error.strerror}") from None
+            raise KeyveilError(f"cannot read the tally {path}: {error.strerror}") from None
         with named(path):
             if (what := named_content(content)) not in (None, "a tally"):
                 raise ReportError(f"this is {what}, not a tally; make one with 'keyveil tally'")

@@ -87,6 +87,10 @@ class Cluster:
             )
         return log
 
+    def applications(self) -> set[tuple[str, str]]:
+        """Each worker with each application that it has worked for."""
+        return {(path.parent.name, path.name) for path in self.folder.glob("work-?/app-*")}
+
     def kill_worker(self, number: int) -> None:
         """Kill a worker and its executor, as a machine that goes dark."""
         self.end(self.processes.pop(number))

@@ -486,8 +486,9 @@ def test_a_damaged_file_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ReportError, match="has no files of data"):
         tally_files(tmp_path / "empty", mechanism_plan("kvue"))
-    with pytest.raises(ReportError, match="No such file"):
+    with pytest.raises(KeyveilError, match="No such file") as refused:
         tally_files(tmp_path / "absent", mechanism_plan("kvue"))
+    assert refused.type is KeyveilError, "nothing is known of its content"
 
 
 def test_values_may_be_left_out_only_where_they_do_not_matter(tmp_path):

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,14 @@ from engine_cases import (
     table,
     written,
 )
+from pyspark.errors import StreamingQueryException
 from spark_cluster import HERE, environment, wait_until
 from topic_source import Broker, Topic
 
 import keyveil as kv
 from keyveil import Plan, ReportError, Tally
 from keyveil.plan.engines import LocalPool, privatise_files, tally_files
+from keyveil.plan.engines.report_files import CountReports
 from keyveil.plan.engines.stream_state import StreamState
 from keyveil.plan.report_file import writing
 
@@ -41,15 +44,20 @@ def forget_last_commit(state: Path) -> None:
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
 
-def test_a_stream_that_is_killed_goes_on_where_it_was(spark, tmp_path):
-    """kill -9 of the driver and its JVM between batches; the cluster goes on from the checkpoint."""
+def test_a_stream_that_is_killed_goes_on_where_it_was(spark, cluster, tmp_path):
+    """kill -9 of the driver and its JVM between batches; another one goes on from the checkpoint.
+
+    Both count on the cluster, where an executor of each worker works for the killed one.
+    """
     plan, inbox, state = mechanism_plan("kvue"), tmp_path / "inbox", tmp_path / "state"
     plan.save(tmp_path / "plan.json")
     report_files(plan, inbox, range(12))
+    others = cluster.applications()
     words = [
         sys.executable,
         HERE / "streaming_driver.py",
         tmp_path,
+        cluster.url,
         tmp_path / "plan.json",
         inbox,
         state,
@@ -65,6 +73,7 @@ def test_a_stream_that_is_killed_goes_on_where_it_was(spark, tmp_path):
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
+    assert {worker for worker, _ in cluster.applications() - others} == {"work-1", "work-2"}
     before = StreamState(state, plan)
     assert 0 < before.tally.reports < 600, "it was killed in the middle"
 
@@ -90,6 +99,31 @@ def test_a_stream_that_is_killed_goes_on_where_it_was(spark, tmp_path):
     running = kv.spark.running_tally(inbox, plan, state, session=spark, available_now=True)
     running.query.awaitTermination()
     assert running.tally == expected
+
+
+@dataclass(frozen=True)
+class DyingCount(CountReports):
+    """Ends the process of Python that it runs in, as the kernel does when memory is short."""
+
+    def __call__(self, segment):
+        os._exit(9)
+
+
+def test_a_stream_whose_workers_die_ends_and_loses_nothing(spark, tmp_path, monkeypatch):
+    plan, inbox, state = mechanism_plan("kvue"), tmp_path / "inbox", tmp_path / "state"
+    report_files(plan, inbox, range(3))
+    (inbox / "bad.kv").write_bytes((inbox / "000.kv").read_bytes()[:-20])
+    with monkeypatch.context() as dying:
+        dying.setattr("keyveil.plan.engines.report_files.CountReports", DyingCount)
+        running = kv.spark.running_tally(inbox, plan, state, session=spark, available_now=True)
+        with pytest.raises(StreamingQueryException, match="a worker was ended several times"):
+            running.query.awaitTermination()
+    assert running.tally == Tally(plan)
+    running = kv.spark.running_tally(inbox, plan, state, session=spark, available_now=True)
+    running.query.awaitTermination()
+    assert running.tally == tally_files(sorted(inbox.glob("0*.kv")), plan)
+    assert running.tally.reports == 3 * 50
+    assert [Path(name).name for name in running.rejected] == ["bad.kv"]
 
 
 def test_messages_are_counted_and_bad_ones_reported(spark, tmp_path):

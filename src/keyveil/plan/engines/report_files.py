@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 from ...foundation.arrays import Integers
-from ...foundation.files import starts_with
+from ...foundation.errors import ReportError
 from ...people.tables.frames import of_file
 from ..plan import Plan
 from ..tally import MAGIC, Tally
 from .engine import Engine, Progress
 from .local_pool import LocalPool
-from .report_segments import ReportSegment, files_in, segments_of
+from .report_segments import ReportSegment, beginning, files_in, segments_of
 from .shipped_plan import ship, unship
 
 
@@ -34,6 +35,32 @@ class CountReports:
         return tally.counts
 
 
+@dataclass(frozen=True)
+class FileCounts:
+    """The counts of files by cell, and what is wrong with those that are not in them."""
+
+    counts: Integers
+    refused: dict[str, str]
+
+    def __add__(self, other: FileCounts) -> FileCounts:
+        return FileCounts(self.counts + other.counts, {**self.refused, **other.refused})
+
+
+@dataclass(frozen=True)
+class CountFile:
+    """Counts all reports of a file, or none if something is wrong with its content."""
+
+    plan: str
+    in_threads = True
+
+    def __call__(self, segments: Sequence[ReportSegment]) -> FileCounts:
+        none, count = Tally(unship(self.plan)).counts, CountReports(self.plan)
+        try:
+            return FileCounts(sum(map(count, segments), start=none), {})
+        except ReportError as error:
+            return FileCounts(none, {segments[0].path: str(error)})
+
+
 class ReportFiles:
     """Files of reports as segments, and the sum of tallies among them."""
 
@@ -42,24 +69,43 @@ class ReportFiles:
         self.files, self.empty = list[str](), list[str]()
         """Files with reports, and files without."""
         for path in files_in([sources] if isinstance(sources, str | Path) else sources):
-            if starts_with(path, MAGIC):
-                tally = Tally.load(plan, path)
-                self.tally = self.tally + tally
-                has_reports = tally.reports > 0
-            else:
-                segments = list(segments_of(plan, path))
-                self.segments += segments
-                has_reports = bool(segments)
-            (self.files if has_reports else self.empty).append(path)
+            self.add(path)
+
+    def add(self, path: str) -> None:
+        """Add a file, whole or not at all."""
+        if beginning(path).startswith(MAGIC):
+            tally = Tally.load(self.tally.plan, path)
+            self.tally = self.tally + tally
+            has_reports = tally.reports > 0
+        else:
+            segments = list(segments_of(self.tally.plan, path))
+            self.segments += segments
+            has_reports = bool(segments)
+        (self.files if has_reports else self.empty).append(path)
 
     def counted(self, engine: Engine | None = None, progress: Progress | None = None) -> Tally:
         """The tally of all."""
-        work, segments = CountReports(ship(self.tally.plan)), self.segments
-        engine = engine or LocalPool()
-        if not engine.on_one_machine:
-            segments = [replace(segment, path=os.path.abspath(segment.path)) for segment in segments]
-        counts = engine.sum(work, segments, progress)
+        engine, work = engine or LocalPool(), CountReports(ship(self.tally.plan))
+        counts = engine.sum(work, self._segments_for(engine), progress)
         return self.tally if counts is None else self.tally + Tally(self.tally.plan, counts)
+
+    def counted_by_file(self, engine: Engine) -> tuple[Tally, dict[str, str]]:
+        """The tally of all files whose content is sound, and what is wrong with each other one.
+
+        A file is one piece of work. What fails for another reason than a file's content is raised.
+        """
+        segments = groupby(self._segments_for(engine), lambda segment: segment.path)
+        files = [tuple(own) for _, own in segments]
+        total = engine.sum(CountFile(ship(self.tally.plan)), files)
+        if total is None:
+            return self.tally, {}
+        return self.tally + Tally(self.tally.plan, total.counts), total.refused
+
+    def _segments_for(self, engine: Engine) -> list[ReportSegment]:
+        """The segments, with paths that all workers of an engine find."""
+        if engine.on_one_machine:
+            return self.segments
+        return [replace(segment, path=os.path.abspath(segment.path)) for segment in self.segments]
 
 
 def tally_files(

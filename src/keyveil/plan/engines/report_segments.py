@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from ...foundation.errors import ReportError
-from ...foundation.files import named, starts_with
+from ...foundation.errors import KeyveilError, ReportError
+from ...foundation.files import named
 from ...people.tables.frames import arrow, of_file
 from ..plan import Plan
 from ..report import Reports, check_plan_name
@@ -85,7 +86,8 @@ def is_data(path: Path, folder: Path) -> bool:
 
 def segments_of(plan: Plan, path: str) -> Iterator[ReportSegment]:
     """The segments of a file; what is wrong with its columns or its plan is said at once."""
-    if starts_with(path, MAGIC):
+    start = beginning(path)
+    if start.startswith(MAGIC):
         run: list[tuple[int, int]] = []
         for place in block_places(plan, path):
             run.append(place)
@@ -94,8 +96,8 @@ def segments_of(plan: Plan, path: str) -> Iterator[ReportSegment]:
                 run = []
         if run:
             yield ReportSegment(path, "packed", run[0][0], len(run))
-    elif starts_with(path, PARQUET):
-        with named(path), parquet_file(path) as file:
+    elif start.startswith(PARQUET):
+        with named(path), _sound(), parquet_file(path) as file:
             check_columns(file.schema_arrow.names, plan.packing)
             _check_plan(plan, file.schema_arrow.metadata or {})
             for first, count in row_group_runs(file.metadata, SEGMENT_REPORTS):
@@ -104,13 +106,26 @@ def segments_of(plan: Plan, path: str) -> Iterator[ReportSegment]:
         yield ReportSegment(path, "lines")
 
 
+def beginning(path: str | Path) -> bytes:
+    """The first bytes of a file of reports, which say what form it has."""
+    with _opened(path) as file:
+        return file.read(8)
+
+
 def _has_lines(path: str) -> bool:
     """Whether a text file has a line that is not blank."""
+    with _opened(path) as file:
+        return any(line.strip() for line in file)
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[BinaryIO]:
+    """A file that is read; nothing is said of its content if that fails."""
     try:
         with Path(path).open("rb") as file:
-            return any(line.strip() for line in file)
+            yield file
     except OSError as error:
-        raise ReportError(f"cannot read the reports {path}: {error.strerror}") from None
+        raise KeyveilError(f"cannot read the reports {path}: {error.strerror}") from None
 
 
 def _check_plan(plan: Plan, metadata: dict[bytes, bytes]) -> None:
@@ -131,15 +146,20 @@ def parquet_file(path: str | Path) -> Any:
 
 @contextmanager
 def _sound() -> Iterator[None]:
-    """Turn errors of reading a file into one line, which a cluster sends to its driver."""
+    """Turn errors of reading a file into one line, which a cluster sends to its driver.
+
+    A ReportError says what is wrong with the content; if the system cannot read it, it is none.
+    """
     try:
         yield
     except MemoryError:  # Arrow's is an ArrowException, too
         raise
-    except arrow().ArrowException:
+    except (arrow().ArrowException, UnicodeDecodeError):
         raise ReportError("the Parquet file is damaged or cut short") from None
     except OSError as error:
-        raise ReportError(f"cannot read the file: {error.strerror or 'it is damaged'}") from None
+        if error.errno in (None, errno.EINVAL):  # Arrow found damage, or was led to no place of the file
+            raise ReportError("cannot read the file: it is damaged") from None
+        raise KeyveilError(f"cannot read the file: {error.strerror}") from None
 
 
 def row_group_runs(metadata: Any, rows: int) -> Iterator[tuple[int, int]]:

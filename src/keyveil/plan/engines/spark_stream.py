@@ -77,7 +77,7 @@ def running_tally(
         check_reports(frame, plan)
     kept = StreamState(state, plan)
     kept.check()
-    work = _AddFiles(kept, Path(source)) if isinstance(source, str | Path) else _AddRows(kept)
+    work = AddFiles(kept, Path(source)) if isinstance(source, str | Path) else AddRows(kept)
     writer = frame.writeStream.foreachBatch(work).option("checkpointLocation", str(kept.checkpoint))
     return RunningTally(kept, (writer.trigger(availableNow=True) if available_now else writer).start())
 
@@ -101,8 +101,8 @@ def _files(session: Any, folder: Path, at_once: int) -> Any:
 
 
 @dataclass
-class _AddFiles:
-    """Adds the files of a batch. A file that cannot be counted is left out whole, and named."""
+class AddFiles:
+    """Adds the files of a batch. A file whose content is bad is left out whole, and named."""
 
     state: StreamState
     folder: Path
@@ -119,22 +119,27 @@ class _AddFiles:
         for name, reason in rejected.items():
             LOG.warning("%s is left out: %s", name, reason)
 
-    def _count(self, files: list[str], engine: SparkEngine) -> tuple[Tally, dict[str, str]]:
-        """All files at once; if one of them is bad, one by one."""
-        total, rejected = Tally(self.state.plan), dict[str, str]()
+    def _count(self, paths: list[str], engine: SparkEngine) -> tuple[Tally, dict[str, str]]:
+        """All files at once; if the content of one is bad, each by itself in one more job.
+
+        Only a ReportError is about content. All other errors end the query, and the batch comes again.
+        """
+        files, rejected = ReportFiles([], self.state.plan), dict[str, str]()
+        for path in paths:
+            try:
+                files.add(path)
+            except ReportError as error:
+                rejected[path] = str(error)
         try:
-            return ReportFiles(files, self.state.plan).counted(engine), rejected
-        except KeyveilError:
-            for path in files:
-                try:
-                    total = total + ReportFiles([path], self.state.plan).counted(engine)
-                except KeyveilError as error:
-                    rejected[path] = str(error).removeprefix(f"{path}: ")
-        return total, rejected
+            total = files.counted(engine)
+        except ReportError:
+            total, refused = files.counted_by_file(engine)
+            rejected |= refused
+        return total, {path: why.removeprefix(f"{path}: ") for path, why in rejected.items()}
 
 
 @dataclass
-class _AddRows:
+class AddRows:
     """Adds the rows of a batch. A report that cannot be counted is left out, and its reason counted."""
 
     state: StreamState
