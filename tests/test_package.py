@@ -57,6 +57,7 @@ COLLECTOR_ROOMS = ("process", "store", "engine", "http", "relay", "operations")
 
 EXCEPTIONS = {
     "plan.front_door": "an analyst starts from a plan and a tally, which lead to the rooms below",
+    "plan.registry": "a plan's document names its mechanism, whose file is loaded by that name",
 }
 """Modules that may import from rooms below, each with its reason."""
 
@@ -124,13 +125,17 @@ def parsed(file):
 
 @cache
 def imports(name, file):
-    """What a module imports, at its top, within functions, or for types alone: a path and its member."""
+    """What a module imports, at its top, within functions, or for types alone: a path and its member.
+
+    A name of the package itself leads to the module that it stands for. Imports by a string count too.
+    """
     package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
-    found = []
+    found, aliases = [], set()
     for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             paths = [a.name.removeprefix("keyveil.") for a in node.names if "keyveil." in a.name]
             found += zip(paths, paths, strict=True)
+            aliases |= {a.asname or a.name for a in node.names if a.name == "keyveil"}
         elif isinstance(node, ast.ImportFrom):
             if node.level:
                 base = [*package[: len(package) + 1 - node.level], *(node.module or "").split(".")]
@@ -139,8 +144,40 @@ def imports(name, file):
             else:
                 continue
             path = ".".join(part for part in base if part)
-            found += ((path, f"{path}.{alias.name}".lstrip(".")) for alias in node.names)
-    return found
+            members = [f"{path}.{alias.name}" if path else place_of(alias.name) for alias in node.names]
+            found += ((path or member, member) for member in members)
+    members = [
+        place_of(node.attr)
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in aliases
+    ]
+    members += by_string(file, package)
+    return found + list(zip(members, members, strict=True))
+
+
+def place_of(name):
+    """The module that a name of the package itself stands for, or the name."""
+    return {**keyveil._LATER, **keyveil._SUBJECTS}.get(name, name)
+
+
+def by_string(file, package):
+    """Modules that a file names in a text, and those of a table of names that are loaded later."""
+    tree = parsed(file)
+    tables = {ast.unparse(n.targets[0]): n.value for n in tree.body if isinstance(n, ast.Assign)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node.value.removeprefix("keyveil.") in modules() and node.value.startswith("keyveil."):
+                yield node.value.removeprefix("keyveil.")
+        elif isinstance(node, ast.Call) and node.args:
+            called, first = ast.unparse(node.func).rpartition(".")[2], node.args[0]
+            if called == "loaded_later" and any(word.arg == "below" for word in node.keywords):
+                for table in (tables.get(ast.unparse(own), own) for own in node.args[1:]):
+                    yield from (value.value for value in table.values)
+            elif called == "import_module" and isinstance(first, ast.Constant):
+                text = first.value.lstrip(".")
+                dots = len(first.value) - len(text)
+                if dots:
+                    yield ".".join([*package[: len(package) + 1 - dots], text])
 
 
 def imported(name, file, known):
@@ -149,14 +186,14 @@ def imported(name, file, known):
 
 
 def downward(known, inside="", rooms=ROOMS):
-    """Imports from a room below, or from the package itself, as (module, imported module)."""
+    """Imports from a room below as (module, imported module); ``__version__`` belongs to all."""
     for name, file in known.items():
         room = name.removeprefix(inside).split(".")[0]
         if not name.startswith(inside) or room not in rooms:
             continue
         for used in imported(name, file, known):
             other = used.removeprefix(inside).split(".")[0]
-            if not used or not f"{used}.".startswith(inside):
+            if used == "__version__" or not f"{used}.".startswith(inside):
                 continue
             if other not in rooms or rooms.index(other) > rooms.index(room):
                 yield name, used
@@ -192,6 +229,13 @@ def test_an_import_that_points_down_is_seen(tmp_path):
             "from ..plan.tally import Tally",
             "if TYPE_CHECKING:\n    from ..plan import tally",
             "def late():\n    from keyveil.plan.tally import Tally",
+            "from .. import Tally",
+            "from keyveil import Tally",
+            "import keyveil as kv\nkv.Tally",
+            "from importlib import import_module\nimport_module('keyveil.plan.tally')",
+            "from importlib import import_module\nimport_module('..plan.tally', __package__)",
+            "PRELOADED = ['numpy', 'keyveil.plan.tally']",
+            "PLACES = {'Tally': 'plan.tally'}\nget = loaded_later(__name__, PLACES, below='keyveil')",
         )
     ):
         file = tmp_path / f"people{number}.py"

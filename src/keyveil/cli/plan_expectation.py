@@ -46,11 +46,11 @@ def _of_keys(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
     """
     scale = Scale.of(plan.schema)
     predicted = forecast(plan, people, prior)
-    answers, weight = plan.mechanism.answers, prior.weight
-    errors = {
-        "frequency": predicted.clipped_frequency if "frequency" in answers else None,
-        "mean": scale.half**2 * predicted.clipped_mean if "mean" in answers else None,
-        "mass": predicted.mass if "mass" in answers else None,
+    answers, errors = plan.mechanism.answers, predicted.errors()
+    squares = {
+        "frequency": errors.frequency,
+        "mean": scale.half**2 * errors.mean,
+        "mass": float(prior.weight @ predicted.mass),
     }
     return {
         "people": people,
@@ -59,10 +59,8 @@ def _of_keys(plan: Plan, people: int, prior: Prior) -> dict[str, Any]:
         "chain": plan.chain is not None,
         "pilot_people": pilot_people(plan, people) if plan.speaks_of_size else None,
         **{
-            f"{name}_error": None
-            if squares is None or not isfinite(weight @ squares)
-            else sqrt(weight @ squares)
-            for name, squares in errors.items()
+            f"{name}_error": sqrt(square) if name in answers and isfinite(square) else None
+            for name, square in squares.items()
         },
     }
 

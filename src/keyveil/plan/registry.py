@@ -16,6 +16,9 @@ from .recipe import Recipe
 
 Part = TypeVar("Part")
 
+MECHANISMS = "keyveil.mechanisms"
+"""The package with a file for each mechanism, by its name: it is below this one, and knows plans."""
+
 
 class _Registry(MutableMapping[str, Part], Generic[Part]):
     """Parts by name, in the order of ``LINES`` of the package that holds their files."""
@@ -55,9 +58,9 @@ class _Registry(MutableMapping[str, Part], Generic[Part]):
         return name in self._known
 
 
-REGISTRY: MutableMapping[str, Recipe] = _Registry("keyveil.mechanisms", Recipe)  # type: ignore[type-abstract]
+REGISTRY: MutableMapping[str, Recipe] = _Registry(MECHANISMS, Recipe)  # type: ignore[type-abstract]
 """The mechanisms."""
-ENCODINGS: MutableMapping[str, Encoding] = _Registry("keyveil.mechanisms.encodings", Encoding)  # type: ignore[type-abstract]
+ENCODINGS: MutableMapping[str, Encoding] = _Registry(f"{MECHANISMS}.encodings", Encoding)  # type: ignore[type-abstract]
 """The encodings."""
 LIST = "keyveil mechanisms"
 """The command that lists all mechanisms."""

@@ -15,7 +15,7 @@ import numpy as np
 from ..estimate.forecast.cap_forecast import CorrectedForecast, corrected_forecast, least_coverage
 from ..estimate.forecast.key_forecast import forecast
 from ..estimate.forecast.pair_forecast import forecast_pairs
-from ..estimate.forecast.predicted_error import Errors, Forecast
+from ..estimate.forecast.predicted_error import Errors, Forecast, averaged
 from ..foundation.arrays import Floats
 from ..foundation.errors import PlanError
 from ..people.prior import Prior
@@ -60,7 +60,7 @@ class KeyScores:
     def raw(self) -> Errors:
         """Before shrinkage, clipped to the range."""
         whole = self._corrected.whole
-        return self._averaged(whole.clipped_frequency, whole.clipped_mean)
+        return averaged(self.prior, whole.clipped_frequency, whole.clipped_mean)
 
     @cached_property
     def shrunk(self) -> Errors:
@@ -74,7 +74,7 @@ class KeyScores:
         mean = _shrunk(predicted.mean, max(across_m, LEAST_ACROSS), count, (ANYWHERE_M, off_m))
         frequency = frequency + corrected.noise.bias[:, 0] ** 2 + corrected.unknown
         frequency = frequency + cap_penalty(prior, predicted, self.cap_weight)
-        return self._averaged(frequency, mean)
+        return averaged(prior, frequency, mean)
 
     @cached_property
     def people_factors(self) -> dict[str, float]:
@@ -85,9 +85,6 @@ class KeyScores:
     def covered(self) -> float:
         """The predicted coverage of the answer that is covered least, see ``least_coverage``."""
         return least_coverage(self.predicted, self._corrected)
-
-    def _averaged(self, frequency: Floats, mean: Floats) -> Errors:
-        return Errors(float(self.prior.weight @ frequency), float(self.prior.weight @ mean))
 
 
 def key_scores(

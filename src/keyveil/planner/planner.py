@@ -13,6 +13,7 @@ from decimal import Decimal
 from math import ceil
 from typing import SupportsFloat
 
+from ..estimate.forecast.predicted_error import held_keys
 from ..estimate.together.query import Query
 from ..foundation.errors import PlanError, nearest
 from ..foundation.exact import Number, count_of, epsilon_of, text
@@ -71,6 +72,8 @@ def advise(
     prior = prior or Beliefs.of(schema)
     if prior.keys != len(schema.keys):
         raise PlanError(f"the prior is for {prior.keys} keys, the plan for {len(schema.keys)}")
+    if isinstance(prior, Prior) and not held_keys(prior).any():
+        raise PlanError("nobody holds a key by this prior; take one with holders, or none")
     kind, queries = _asked(ask, schema)
     if isinstance(prior, Beliefs):
         if kind != "conditional":

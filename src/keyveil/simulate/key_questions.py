@@ -12,7 +12,7 @@ import numpy as np
 from ..estimate import DEFAULT, KeyBands, bands, estimators_of
 from ..estimate.forecast.by_draws import DRAWN_ESTIMATORS, forecast_by_draws
 from ..estimate.forecast.key_forecast import forecast
-from ..estimate.forecast.predicted_error import Forecast
+from ..estimate.forecast.predicted_error import Errors, held_keys
 from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
 from ..plan.plan import Plan
@@ -41,7 +41,7 @@ class KeyQuestions(Questions):
         prior = self.table_prior
         return {
             "frequency": prior.frequency,
-            "mean": np.where(prior.frequency > 0, prior.mean, np.nan),
+            "mean": np.where(held_keys(prior), prior.mean, np.nan),
         }
 
     def plan(
@@ -105,21 +105,12 @@ class KeyQuestions(Questions):
             return errors
         for name in estimators:
             if name in DRAWN_ESTIMATORS:
-                pair = forecast_by_draws(plan, first, people, (name,))[name]
-                errors[name] = dict(zip(STATISTICS, map(_finite, pair), strict=True))
+                errors[name] = _by_statistic(forecast_by_draws(plan, first, people, (name,))[name])
             elif name == "published" and first.published is not None:
-                errors[name] = self._clipped_errors(first.published)
+                errors[name] = _by_statistic(first.published.errors())
             elif name == self.estimators(plan)[0] and name != "published":
-                errors[name] = self._clipped_errors(first)
+                errors[name] = _by_statistic(first.errors())
         return errors
-
-    def _clipped_errors(self, forecast: Forecast) -> dict[str, float | None]:
-        """The forecast errors of answers that are clipped to their range, averaged over keys."""
-        mean = forecast.clipped_mean[self.table_prior.frequency > 0]
-        return {
-            "frequency": _finite(forecast.clipped_frequency.mean()),
-            "mean": _finite(mean.mean()),
-        }
 
 
 def _group(plan: Plan, answers: Mapping[str, KeyBands]) -> AnswerGroup:
@@ -130,5 +121,10 @@ def _group(plan: Plan, answers: Mapping[str, KeyBands]) -> AnswerGroup:
     return AnswerGroup(plan, repetitions, by_statistic)
 
 
-def _finite(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _by_statistic(errors: Errors) -> dict[str, float | None]:
+    """The errors of the contest's statistics; None where one is not answered."""
+    values = (errors.frequency, errors.mean)
+    return {
+        name: value if np.isfinite(value) else None
+        for name, value in zip(STATISTICS, values, strict=True)
+    }

@@ -26,7 +26,7 @@ from ..shrink.shrinkage import shrunk_bands
 from ..side import ValueAnswer
 from ..side_mean import SideMean
 from .cap_forecast import cap_draws, unusual_keys
-from .predicted_error import Errors, Forecast, Mixed, ValueForecast
+from .predicted_error import Errors, Forecast, Mixed, ValueForecast, held_keys
 
 if TYPE_CHECKING:
     from ...plan.plan import Plan
@@ -84,7 +84,12 @@ def _unmixed(
     frequency, mean = forecast.truth.frequency, forecast.truth.mean
     parts = (
         ("frequency", frequency[rows], 0.0, forecast.clipped_frequency[rows]),
-        ("mean", np.where(frequency > 0, mean, np.nan)[rows], -1.0, forecast.clipped_mean[rows]),
+        (
+            "mean",
+            np.where(held_keys(forecast.truth), mean, np.nan)[rows],
+            -1.0,
+            forecast.clipped_mean[rows],
+        ),
     )
     errors = {}
     for estimator in estimators:

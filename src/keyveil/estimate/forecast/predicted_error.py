@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ...foundation.arrays import Floats
+from ...foundation.arrays import Flags, Floats
 from .normal_law import NODES, REACH, WEIGHTS, below, clipped, density
 
 
@@ -99,6 +99,22 @@ class Errors(NamedTuple):
     mean: float
 
 
+def held_keys(truth: Truth) -> Flags:
+    """Whether anyone holds each representative key. Only such a key has a mean."""
+    return np.asarray(truth.frequency > 0)
+
+
+def averaged(truth: Truth, frequency: Floats, mean: Floats) -> Errors:
+    """Squared errors of each representative key, averaged over keys.
+
+    The errors of means are averaged over the keys that someone holds; NaN if there are none.
+    """
+    held = held_keys(truth)
+    weight = truth.weight[held]
+    of_mean = float(weight @ mean[held] / weight.sum()) if held.any() else float("nan")
+    return Errors(float(truth.weight @ frequency), of_mean)
+
+
 @dataclass(frozen=True)
 class Forecast:
     """Bias ``(..., 2)`` and covariance ``(..., 2, 2)`` of frequency and mass; NaN where unanswered."""
@@ -174,11 +190,8 @@ class Forecast:
         return np.asarray(above + below(first) * self.truth.mean**2)
 
     def errors(self) -> Errors:
-        """The errors of clipped answers, averaged over keys; means only over keys that someone holds."""
-        held = self.truth.weight * (self.truth.frequency > 0)
-        frequency = float(self.truth.weight @ self.clipped_frequency)
-        mean = float(held @ self.clipped_mean / held.sum()) if held.any() else float("nan")
-        return Errors(frequency, mean)
+        """The errors of clipped answers, as ``averaged`` states them."""
+        return averaged(self.truth, self.clipped_frequency, self.clipped_mean)
 
     @property
     def published(self) -> Forecast | None:

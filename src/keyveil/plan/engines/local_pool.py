@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...foundation.errors import KeyveilError
+from ..registry import MECHANISMS
 from .engine import Engine, Progress, R, S
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 AHEAD = 2
 """Number of segments per worker that are worked on or wait for their turn, so memory stays flat."""
-PRELOADED = ["keyveil.plan.engines.privatising", "keyveil.mechanisms", "keyveil.foundation.kernels"]
+PRELOADED = ["keyveil.plan.engines.privatising", MECHANISMS, "keyveil.foundation.kernels"]
 """Modules that every process needs. They are imported once and inherited."""
 
 
