@@ -98,6 +98,13 @@ def test_a_whole_day(folder):
     assert "Pepsi" in table
     assert "Diet" not in table
     assert "estimator: best" in table.splitlines()
+    note = "± stderr: one standard error, the typical distance of the value to its left from the truth"
+    for words in (("estimate",), ("query", "frequency(Pepsi)")):
+        shown = keyveil(words[0], "p.json", "t.kv", *words[1:], cwd=folder).splitlines()
+        assert "± stderr" in shown[0]
+        assert shown.count(note) == 1
+        assert shown.index(note) + 1 == shown.index("estimator: best")
+        assert "± stderr" not in keyveil(words[0], "p.json", "t.kv", *words[1:], "--json", cwd=folder)
     keyveil("estimate", "p.json", "t.kv", "--plot", "a.png", cwd=folder)
     assert (folder / "a.png").stat().st_size > 5000
 
