@@ -1,10 +1,13 @@
-"""Check that a release can be made: ``make release-check``.
+"""Check that a release can be made: ``make release-check``, for an index with ``--index``.
 
 Versions agree; wheel and sdist build, the sdist gives the same wheel, and both have what they need and
 nothing else; the wheel installs in empty environments of every Python that is there, and passes
 ``smoke.py`` in each: the core and the command, each with the newest and the oldest versions that the
 package allows. The extra ``all`` is tried in both ways on the first Python that is there. The client for
 web pages is packed and imported from an empty project of Node.
+
+PyPI and npm show pages about a package. With ``--index`` a release is refused if these pages would not
+say where the project is, or would have links that lead nowhere.
 """
 
 from __future__ import annotations
@@ -142,11 +145,50 @@ def try_client(folder: Path) -> str:
     return packed.name
 
 
-def requirements(wheel: Path, extra: str) -> list[str]:
-    """What the wheel requires of other packages, alone or with an extra."""
+RELATIVE = re.compile(r"\]\((?!https?://|#)([^)\s]+)[^)]*\)")
+"""A link or picture in Markdown whose address holds only inside the repository."""
+FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+INDEX_PAGES = ("Homepage", "Repository", "Issues", "Changelog")
+"""The addresses that a page on PyPI must have."""
+
+
+def lacking_addresses(root: Path, wheel: Path) -> list[str]:
+    """What an index would lack: addresses of the project, and links that work outside a clone."""
+    lacking = []
+    urls = tomllib.loads((root / "pyproject.toml").read_text())["project"].get("urls", {})
+    lacking += [
+        f"pyproject.toml: [project.urls] has no {n}" for n in INDEX_PAGES if not _web(urls.get(n))
+    ]
+    client = json.loads((root / "clients/js/package.json").read_text())
+    for name, member in (("repository", "url"), ("homepage", ""), ("bugs", "url")):
+        value = client.get(name)
+        if not _web(value.get(member) if isinstance(value, dict) else value):
+            lacking.append(f"clients/js/package.json: no {name}")
+    if not re.search(r"^repository-code: [\"']?https://\S+", (root / "CITATION.cff").read_text(), re.M):
+        lacking.append("CITATION.cff: no repository-code")
+    description = _metadata(wheel).partition("\n\n")[2]
+    if relative := RELATIVE.findall(FENCED.sub("", description)):
+        lacking.append(
+            f"README.md: {len(relative)} links and pictures lead nowhere on PyPI, such as {relative[0]}"
+        )
+    return lacking
+
+
+def _web(address: object) -> bool:
+    """Whether this is an address on the web, as a browser or git takes it."""
+    return isinstance(address, str) and address.removeprefix("git+").startswith("https://")
+
+
+def _metadata(wheel: Path) -> str:
+    """What a wheel says about itself; its description follows the first empty line."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        lines = re.findall(r"^Requires-Dist: (.+)$", archive.read(name).decode(), re.M)
+        return archive.read(name).decode()
+
+
+def requirements(wheel: Path, extra: str) -> list[str]:
+    """What the wheel requires of other packages, alone or with an extra."""
+    lines = re.findall(r"^Requires-Dist: (.+)$", _metadata(wheel), re.M)
     marked = [
         (line.partition(";")[0].strip(), re.search(r"extra == '([\w-]+)'", line)) for line in lines
     ]
@@ -185,6 +227,17 @@ def installed(python: str, required: list[str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in zip(names, done.split(), strict=True))
 
 
+def check_addresses(wheel: Path, for_index: bool) -> None:
+    """Refuse a release to an index without addresses; otherwise say that they are needed there."""
+    lacking = lacking_addresses(ROOT, wheel)
+    if lacking and for_index:
+        raise SystemExit("not ready for PyPI and npm:\n  " + "\n  ".join(lacking))
+    if lacking:
+        print(f"before PyPI or npm: {len(lacking)} things are missing, which --index lists")
+    else:
+        print("addresses: complete, and no link leads nowhere")
+
+
 def main() -> None:
     """Run all checks; the first that fails ends it."""
     stated = versions()
@@ -196,6 +249,7 @@ def main() -> None:
         check_contents(wheel, sdist)
         same_wheel(wheel, sdist, folder / "source")
         print(f"{wheel.name} and {sdist.name}: built, complete, and the same from the sdist")
+        check_addresses(wheel, "--index" in sys.argv[1:])
         if shutil.which("npm"):
             print(f"{try_client(folder)}: packed, complete, and imported from an empty project")
         else:

@@ -772,5 +772,21 @@ def test_the_picture_of_the_limit_is_drawn(tmp_path):
     from keyveil.plot import plot_limit
 
     lines = {"kvue": [1.0, 1.2, 1.6], "optimal": [1.0, 1.0, 1.01]}
-    plot_limit({"f = 0.1": lines, "f = 0.8": lines}, [0.1, 1.0, 4.0], tmp_path / "limit.png")
+    cut = {**lines, "kvue": [1.0, 1.5, 2.0]}
+    panel = plot_limit({"f = 0.1": lines, "f = 0.8": cut}, [0.1, 1.0, 4.0], tmp_path / "limit.png")
     assert (tmp_path / "limit.png").stat().st_size > 5000
+    heading = panel.figure.get_suptitle()
+    assert "any number of people" in heading
+    assert "arrow: the line goes on above 1.75" in heading
+    arrows = [
+        [line for line in each.lines if line.get_marker() == "^" and not line.get_clip_on()]
+        for each in panel.figure.axes
+    ]
+    assert [len(found) for found in arrows] == [0, 1], "one line of the second panel leaves the picture"
+    (arrow,) = arrows[1]
+    assert arrow.get_xydata()[0].tolist() == pytest.approx([2.0, 1.75]), (
+        "half way from 1 to 4, in ratios"
+    )
+    assert arrow.get_color() == panel.figure.axes[1].lines[1].get_color()
+    panel = plot_limit({"f = 0.1": lines}, [0.1, 1.0, 4.0], tmp_path / "limit.png")
+    assert "arrow" not in panel.figure.get_suptitle()

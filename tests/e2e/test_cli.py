@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 from keyveil import REGISTRY, Coins, People, Plan, Schema, Tally, estimate, synthetic
+from keyveil.cli.audit_command import shown_ratio
 from keyveil.cli.command import run
 from keyveil.foundation.exact import rounded_up
 from keyveil.people.tables import people_of
@@ -96,6 +98,13 @@ def test_a_whole_day(folder):
     assert "Pepsi" in table
     assert "Diet" not in table
     assert "estimator: best" in table.splitlines()
+    note = "± stderr: one standard error, the typical distance of the value to its left from the truth"
+    for words in (("estimate",), ("query", "frequency(Pepsi)")):
+        shown = keyveil(words[0], "p.json", "t.kv", *words[1:], cwd=folder).splitlines()
+        assert "± stderr" in shown[0]
+        assert shown.count(note) == 1
+        assert shown.index(note) + 1 == shown.index("estimator: best")
+        assert "± stderr" not in keyveil(words[0], "p.json", "t.kv", *words[1:], "--json", cwd=folder)
     keyveil("estimate", "p.json", "t.kv", "--plot", "a.png", cwd=folder)
     assert (folder / "a.png").stat().st_size > 5000
 
@@ -200,6 +209,30 @@ def test_mechanisms_are_listed_for_machines(tmp_path):
 def test_a_proven_epsilon_is_shown_in_three_digits_and_never_too_small():
     shown = {"0.99999999929": "1.000", "1.2341": "1.235", "0.719": "0.719", "0.0012341": "0.00124"}
     assert {number: rounded_up(Decimal(number)) for number in shown} == shown
+
+
+def test_an_audit_prints_three_digits_and_has_all_of_them_for_machines(tmp_path):
+    plan = Plan.of(Schema.of(["Hamburger", "Pepsi"], 1, 5), "pairs", 2)
+    (tmp_path / "p.json").write_text(plan.dumps())
+    shown = keyveil("audit", "p.json", cwd=tmp_path)
+    (worst,) = re.findall(r"^worst +(.+)$", shown, re.MULTILINE)
+    assert re.fullmatch(
+        r"output \d+ is at most 7\.39 times \(e\^2\.000\) as likely from state \d+ as from state \d+",
+        worst,
+    )
+    assert not re.search(r"\d\.\d{4}|\d{6}", shown)
+    found = json.loads(keyveil("audit", "p.json", "--json", cwd=tmp_path))
+    up, down = found["worst"]["ratio"]
+    assert f"{up / down:.3f}" == "7.389"
+    assert math.log(up / down) == pytest.approx(float(found["proven_exactly"]), abs=1e-14)
+    assert len(found["proven_exactly"]) > 15
+    assert [shown_ratio(n, 1000) for n in (1000, 1001, 7389, 1234567, 10**8)] == [
+        "1.00",
+        "1.01",
+        "7.39",
+        "1,240",
+        "100,000",
+    ]
 
 
 def test_a_made_up_table_to_try_commands_on(tmp_path):

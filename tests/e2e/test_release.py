@@ -6,10 +6,13 @@ every Python that is there, also with the oldest versions that the package allow
 
 from __future__ import annotations
 
+import json
+import re
 import runpy
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy
@@ -44,6 +47,94 @@ def test_archives_have_the_package_and_nothing_else(check, archives, tmp_path):
                 less.writestr(name, whole.read(name))
     with pytest.raises(AssertionError):
         check["check_contents"](lacking, archives[1])
+
+
+def with_addresses(folder: Path, wheel: Path, page: str) -> tuple[Path, Path]:
+    """A tree with all addresses, and a wheel of it whose page on PyPI is this."""
+    place = "https://keyveil.example/"
+    (folder / "clients/js").mkdir(parents=True)
+    urls = "".join(
+        f'{name} = "{place}{name}"\n' for name in ("Homepage", "Repository", "Issues", "Changelog")
+    )
+    (folder / "pyproject.toml").write_text(f'[project]\nname = "keyveil"\n[project.urls]\n{urls}')
+    members = {"repository": {"type": "git", "url": f"git+{place}k.git"}, "bugs": {"url": place}}
+    client = json.dumps({**members, "homepage": place})
+    (folder / "clients/js/package.json").write_text(client)
+    (folder / "CITATION.cff").write_text(f'title: "keyveil"\nrepository-code: "{place}"\n')
+    described = folder / wheel.name
+    with zipfile.ZipFile(described, "w") as archive:
+        archive.writestr("keyveil-0.1.0.dist-info/METADATA", f"Name: keyveil\n\n{page}")
+    return folder, described
+
+
+def test_a_release_to_an_index_is_refused_without_addresses(check, archives, tmp_path, monkeypatch):
+    lacking = check["lacking_addresses"]
+    page = "See [the tour](https://keyveil.example/tour) or [below](#tour).\n```\n[a](b.md)\n```\n"
+    folder, wheel = with_addresses(tmp_path / "whole", archives[0], page)
+    assert lacking(folder, wheel) == []
+    for name, old, new in (
+        ("pyproject.toml", "Issues", "Elsewhere"),
+        ("clients/js/package.json", '"homepage"', '"other"'),
+        ("clients/js/package.json", "git+https", "git+ssh"),
+        ("CITATION.cff", "repository-code", "other"),
+    ):
+        path, text = folder / name, (folder / name).read_text()
+        path.write_text(text.replace(old, new))
+        assert [line.partition(":")[0] for line in lacking(folder, wheel)] == [name]
+        path.write_text(text)
+    pictures = "![a](docs/a.png) and [b](docs/b.md)\n"
+    _, wheel = with_addresses(tmp_path / "relative", archives[0], page + pictures)
+    (line,) = lacking(folder, wheel)
+    assert line == "README.md: 2 links and pictures lead nowhere on PyPI, such as docs/a.png"
+
+
+def test_the_release_check_says_what_an_index_would_lack(check, archives, capsys):
+    """The project has no public address yet; this test changes once it has one."""
+    found = check["lacking_addresses"](ROOT, archives[0])
+    assert {line.partition(":")[0] for line in found} == {
+        "pyproject.toml",
+        "clients/js/package.json",
+        "CITATION.cff",
+        "README.md",
+    }
+    with pytest.raises(SystemExit, match="not ready for PyPI and npm"):
+        check["check_addresses"](archives[0], for_index=True)
+    check["check_addresses"](archives[0], for_index=False)
+    assert f"{len(found)} things are missing" in capsys.readouterr().out
+
+
+def test_the_demo_installs_less_than_400_mb_and_only_what_it_needs():
+    """As its pinned list says, whose packages this environment has in the same versions."""
+    names, pinned = (
+        dict(re.findall(r"^([\w.-]+)(?:\[\w+\])?==([^\s;]+)", (ROOT / file).read_text(), re.MULTILINE))
+        for file in ("requirements-demo.txt", "requirements.txt")
+    )
+    assert {
+        "click",
+        "rich",
+        "starlette",
+        "uvicorn",
+        "apsw",
+        "numpy",
+        "cryptography",
+        "hatchling",
+    } <= set(names)
+    large = {"pandas", "polars", "matplotlib", "numba", "llvmlite", "scipy", "cvxpy", "pyspark", "mypy"}
+    assert not large & set(names)
+    assert large < set(pinned)
+    assert {name: version for name, version in names.items() if pinned.get(name) != version} == {}
+    size = sum(size_of(name) for name in [*names, "pip"])
+    assert 150e6 < size < 400e6
+
+
+def size_of(name: str) -> int:
+    """The bytes of an installed package; 0 if it is for another system."""
+    try:
+        files = distribution(name).files or []
+    except PackageNotFoundError:
+        return 0
+    places = (Path(str(file.locate())) for file in files)
+    return sum(place.stat().st_size for place in places if place.is_file())
 
 
 def test_the_oldest_versions_are_those_of_every_requirement(check, archives):

@@ -20,22 +20,6 @@ DOCS = ROOT / "docs"
 CONFIG = ROOT / "zensical.toml"
 OUTSIDE = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)=[\"']?(https?:)?//", re.I)
 """A part of a page that a browser would ask another machine for."""
-TERMS = (
-    "epsilon",
-    "frequency",
-    "mean",
-    "held",
-    "cap",
-    "prior",
-    "spread",
-    "shrinkage",
-    "pilot",
-    "epoch",
-    "collection",
-    "query",
-)
-
-
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.md"))
 SITE_PAGES = [*sorted(DOCS.glob("*.md")), *NOTEBOOKS]
 """All pages but the decisions, which have a page that lists them."""
@@ -150,20 +134,6 @@ def test_the_reference_explains_every_parameter_of_functions_and_of_what_users_m
     assert unexplained(lambda epsilon: None) == ["epsilon"]
 
 
-def test_the_glossary_has_the_terms_that_pages_use():
-    page = (DOCS / "glossary.md").read_text()
-    terms = [
-        term.lower()
-        for entry in re.findall(r"^\*\*(.+?)\.\*\*$", page, re.M)
-        for term in entry.split(", ")
-    ]
-    assert set(TERMS) <= set(terms)
-    assert len(terms) == len(set(terms))
-    assert terms == sorted(terms, key=lambda term: term.split()[0]), "in alphabetical order"
-    nouns = re.findall(r"^\| \*\*(.+?)\*\*", (DOCS / "concepts.md").read_text(), re.M)
-    assert {"Record", "Schema", "Plan", "Report", "Tally"} < set(nouns)
-
-
 def test_every_picture_of_the_pages_exists_and_every_image_is_shown():
     pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
     shown = {
@@ -217,20 +187,6 @@ def test_a_line_of_a_page_has_one_sentence():
     } == {}
     assert sentences_that_share_a_line("One thing is so. Another is not.\n")
     assert sentences_that_share_a_line("- **Bold.** It is one sentence.\n- It runs `a. B` here.\n") == []
-
-
-def test_the_glossary_has_every_noun_of_the_concepts():
-    nouns = re.findall(r"^\| (\*\*.+?\*\*) \|", (DOCS / "concepts.md").read_text(), re.MULTILINE)
-    named = {name.lower() for cell in nouns for name in re.findall(r"\*\*(.+?)\*\*", cell)}
-    assert len(named) > 35
-    page = (DOCS / "glossary.md").read_text()
-    terms = {
-        term.lower()
-        for line in re.findall(r"^\*\*(.+)\.\*\*$", page, re.MULTILINE)
-        for term in line.split(", ")
-    }
-    plural = {"reports", "answers"}
-    assert named - terms - plural == set()
 
 
 def row_of(page: str, start: str) -> list[str]:

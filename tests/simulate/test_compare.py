@@ -251,10 +251,18 @@ def test_footnotes_say_what_the_planner_is_told_if_that_differs():
     assert not any("told" in line for line in footnotes(rows[:1]))
 
 
+def test_mechanisms_have_the_names_of_papers_next_to_ours():
+    rows = [row("pckv_ue:length=2"), row("optimal"), row("auto", chosen="grr"), row("pckv_ue:length=3")]
+    assert "In papers: pckv_ue is PCKV-UE, grr is GRR (k-RR)." in footnotes(rows)
+    labels = [line.label for line in all_series(rows, by_estimator=False)]
+    assert labels[:2] == ["pckv_ue:length=2 (PCKV-UE), least_squares", "optimal, least_squares"]
+    assert not any(line.startswith("In papers") for line in footnotes([row("optimal")]))
+
+
 def test_every_way_of_the_planner_has_its_own_line():
     rows = [row(name, "best", e) for name in ("kvue", "auto", "auto:pilot") for e in (1.0, 2.0)]
     lines = all_series(rows, by_estimator=False)
-    assert [line.label for line in lines] == ["kvue, best", "auto, best", "auto:pilot, best"]
+    assert [line.label for line in lines] == ["kvue (KVUE), best", "auto, best", "auto:pilot, best"]
     assert [line.planner for line in lines] == [False, True, True]
     assert lines[1][3:5] != lines[2][3:5], "marks and dashes tell them apart"
 
@@ -281,7 +289,7 @@ def test_one_line_for_each_mechanism_and_the_planner_on_top():
     assert {each["estimator"] for line in lines for each in line.rows} == {"shrunk"}, "like with like"
     assert len({(line.colour, line.mark) for line in lines}) == len(lines)
     assert len(all_series(rows, by_estimator=True)) == 2 * len(lines)
-    solid = {line.label.partition(",")[0] for line in lines if line.dashes == "-"}
+    solid = {line.rows[0]["mechanism"] for line in lines if line.dashes == "-"}
     assert {"kvue", "pckv_ue", "collision", "auto"} <= solid
     assert not solid & {"graded", "graded:levels=5", "optimal", "several", "signed_ue", "sized"}
 
@@ -297,10 +305,12 @@ def test_a_mechanism_without_the_planners_estimator_is_drawn_with_its_own_and_sa
         row("auto", "corrected", 2.0, planner_estimator="corrected"),
     ]
     assert [line.label for line in all_series(rows, by_estimator=False)] == [
-        *("kvue, shrunk/corrected", "privkvm, debiased", "auto, shrunk/corrected"),
+        "kvue (KVUE), shrunk/corrected",
+        "privkvm (PrivKVM), debiased",
+        "auto, shrunk/corrected",
     ]
     alone = [each for each in rows if each["mechanism"] != "auto"]
-    assert all_series(alone, by_estimator=False)[0].label == "kvue, least_squares/shrunk"
+    assert all_series(alone, by_estimator=False)[0].label == "kvue (KVUE), least_squares/shrunk"
     assert (
         "The planner answers with shrunk at epsilon 1; corrected at epsilon 2. To compare mechanisms "
         "alone, look at rows with the same estimator."

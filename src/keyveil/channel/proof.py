@@ -35,7 +35,7 @@ class Proof:
         return self.numerator * other.denominator > other.numerator * self.denominator
 
     def __str__(self) -> str:
-        likely, unlikely = (_written(state) for state in self.states)
+        likely, unlikely = (written_state(state) for state in self.states)
         long = max(self.numerator, self.denominator).bit_length() > _LONG
         ratio = "" if long else f"{self.numerator}/{self.denominator} = "
         return (
@@ -44,7 +44,7 @@ class Proof:
         )
 
 
-def _written(state: int) -> str:
+def written_state(state: int) -> str:
     """The number of a state in digits, or its size as a power of two if it is very large."""
     bits = state.bit_length()
     if bits <= _LONG:

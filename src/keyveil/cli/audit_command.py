@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from typing import Any
 
 import click
 
+from ..channel.proof import Proof, written_state
 from ..foundation.errors import PlanError
 from ..foundation.exact import rounded_up, text, total
 from ..foundation.files import named_content
@@ -96,7 +97,7 @@ def audit(path: str, machine: bool) -> int:
             click.echo(f"promised  {text(promised)}")
             click.echo(f"proven    {rounded_up(proven)} (rounded up; --json has all digits)")
         if worst is not None:
-            click.echo(f"worst     {worst}")
+            click.echo(f"worst     {_in_words(worst)}")
             if (words := states_in_words(result.plan, worst.states)) is not None:
                 click.echo(f"states    {words}")
         for name, value in (_chain(result.plan) or {}).items():
@@ -105,6 +106,23 @@ def audit(path: str, machine: bool) -> int:
             click.echo(f"broken    {finding}")
         click.echo("sound" if result.sound else "NOT sound: do not answer this plan")
     return 0 if result.sound else 4
+
+
+def _in_words(worst: Proof) -> str:
+    """The worst ratio in three digits, rounded up; ``--json`` has its two integers."""
+    ratio = shown_ratio(worst.numerator, worst.denominator)
+    likely, unlikely = map(written_state, worst.states)
+    return (
+        f"output {worst.output} is at most {ratio} times (e^{rounded_up(worst.epsilon)}) as likely "
+        f"from state {likely} as from state {unlikely}"
+    )
+
+
+def shown_ratio(numerator: int, denominator: int) -> str:
+    """A ratio of at least 1 for people: three digits, never less than it is."""
+    with localcontext(Context(prec=3, rounding=ROUND_CEILING)):
+        ratio = Decimal(numerator) / Decimal(denominator)
+    return f"{ratio:,.2f}" if ratio < 10 else f"{ratio:,.1f}" if ratio < 100 else f"{ratio:,.0f}"
 
 
 ORDINALS = ("first", "second", "third", "fourth")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isnan
+from math import isfinite, isnan
 from typing import Any
 
 import click
@@ -15,7 +15,7 @@ from ..foundation.errors import PlanError
 from ..plan.plan import Plan
 from ..plan.tally import Tally
 from .arguments import Given, level_option, plan_argument, tally_argument
-from .output import as_json, figure, interval, print_json, print_table
+from .output import STDERR_NOTE, as_json, figure, interval, print_json, print_table
 from .output_files import PICTURE, writes_files
 
 
@@ -78,6 +78,8 @@ def show_estimates(tally: Tally, given: Given, files: str, title: str = "") -> N
         headings += [part, "± stderr", f"{given.level:.0%} interval"]
     learned = answers.estimator in (DEFAULT, "shrunk")
     print_table(headings, [[a.key, *_cells(a, parts, learned)] for a in answers], title)
+    if any(isfinite(getattr(answer, part).stderr) for answer in answers for part in parts):
+        click.echo(STDERR_NOTE)
     click.echo(f"estimator: {answers.estimator}")
     if answers.note:
         click.echo(f"note: {answers.note}")

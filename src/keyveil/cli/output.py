@@ -11,6 +11,11 @@ from typing import Any
 
 import click
 
+STDERR_NOTE = (
+    "± stderr: one standard error, the typical distance of the value to its left from the truth"
+)
+"""What the column of standard errors says, below a table that has one."""
+
 as_json = click.option("--json", "machine", is_flag=True, help="Print JSON.")
 
 

@@ -15,7 +15,7 @@ from ..plan.plan import Plan
 from ..plan.tally import Tally
 from ..planner.pilot import bucket_shares, check_pilot, pilot_beliefs
 from .arguments import Given, read_numbers, read_range, read_schema
-from .output import figure, interval, print_json, print_table
+from .output import STDERR_NOTE, figure, interval, print_json, print_table
 
 
 def taken_from(options: Given) -> tuple[Schema, str, Beliefs]:
@@ -85,4 +85,5 @@ def show_sizes(tally: Tally, level: float, machine: bool, files: str, title: str
         value, low, high = (min(max(end, 0.0), 1.0) for end in (share.value, share.low, share.high))
         rows.append([sizes, figure(value), figure(share.stderr), interval(low, high)])
     print_table(["keys held", "share of people", "± stderr", f"{level:.0%} interval"], rows, title)
+    click.echo(STDERR_NOTE)
     click.echo(f"note: {note}")

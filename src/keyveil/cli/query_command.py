@@ -16,7 +16,7 @@ from ..foundation.errors import installation
 from ..plan.plan import Plan
 from ..plan.tally import Tally
 from .arguments import Given, level_option, plan_argument, tally_argument
-from .output import as_json, figure, interval, print_json, print_table
+from .output import STDERR_NOTE, as_json, figure, interval, print_json, print_table
 from .output_files import PICTURE, writes_files
 
 NOTE = (
@@ -80,6 +80,8 @@ def show_answers(tally: Tally, queries: Sequence[Query], given: Given, title: st
             for row, a in zip(rows, answers, strict=True)
         ]
     print_table(headings, rows, title)
+    if any(isfinite(a.estimate.stderr) for a in answers):
+        click.echo(STDERR_NOTE)
     names = dict.fromkeys(a.estimator for a in answers if a.estimator)
     click.echo(f"estimator: {', '.join(names) or source.estimator}")
     if viewed := [a.query for a in answers if a.how == "view"]:

@@ -36,6 +36,9 @@ MATRIX_WORDS = {
     "mean": "Mean value of the row's key,\namong people with both keys",
     "lift": "How many times as often people have the row's key\nif they have the column's",
 }
+NO_SIGN_MARK = ("//", "lines: no sign that the two go together")
+WIDE_MARK = ("..", "dots: the interval is wider than half of the colour bar")
+"""How uncertain cells of a matrix are hatched, and what that means."""
 
 
 def plot_answers(
@@ -163,7 +166,8 @@ def plot_matrix(
     """A heat map of one statistic of every key given every other.
 
     Colours of shares begin at 0; those of lifts are white at 1, no relation; means have the range
-    ``ends``. A hatched cell is uncertain. A grey one has no value; it shows its range if that is known.
+    ``ends``. A cell with lines or dots is uncertain: no sign, or a wide interval. A grey one has no
+    value; it shows its range if that is known.
     """
     size = len(keys)
     values = np.full((size, size), np.nan)
@@ -190,7 +194,7 @@ def plot_matrix(
         lines.append(f"±: half the {getattr(matrix, 'level', 0.95):.0%} interval")
     unknown = size * (size - 1) > np.isfinite(values).sum()
     grey = "grey: the reports do not bound the answer" if unknown else ""
-    title = panel.set_title("\n".join(filter(None, [*lines, hatched, grey])), loc="left", fontsize=9)
+    title = panel.set_title("\n".join(filter(None, [*lines, *hatched, grey])), loc="left", fontsize=9)
     figure.colorbar(image, ax=panel, fraction=0.046, pad=0.03)
     if ax is not None:
         return panel
@@ -229,29 +233,21 @@ def _colours(kind: str, values: np.ndarray, ends: tuple[float, float] | None) ->
     return {"cmap": "viridis", "vmin": 0.0, "vmax": min(most, 1.0) or 1.0}
 
 
-def _hatch(panel: Axes, image: Any, known: Sequence[tuple[int, int, Any]]) -> str:
-    """Hatch the cells that are uncertain; what hatching means, for the title."""
+def _hatch(panel: Axes, image: Any, known: Sequence[tuple[int, int, Any]]) -> list[str]:
+    """Hatch the cells that are uncertain; what their lines and dots mean, for the title."""
     from matplotlib.patches import Rectangle
 
-    span = image.norm.vmax - image.norm.vmin
-    uncertain = [
-        (i, j) for i, j, c in known if c.estimate.bounded and (c.shown is False or _wide(c, span))
-    ]
-    for i, j in uncertain:
-        box: dict[str, Any] = {
-            "fill": False,
-            "hatch": "//",
-            "edgecolor": "#888888",
-            "linewidth": 0,
-            "alpha": 0.55,
-        }
-        panel.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **box))
-    return "hatched: no sign that the two go together" if uncertain else ""
-
-
-def _wide(cell: Any, span: float) -> bool:
-    """Whether the interval is as wide as all colours together."""
-    return bool(cell.shown is None and cell.estimate.high - cell.estimate.low > span)
+    half = (image.norm.vmax - image.norm.vmin) / 2
+    bounded = [(i, j, cell) for i, j, cell in known if cell.estimate.bounded]
+    marked = {
+        NO_SIGN_MARK: [(i, j) for i, j, cell in bounded if cell.shown is False],
+        WIDE_MARK: [(i, j) for i, j, c in bounded if c.estimate.high - c.estimate.low > half],
+    }
+    for (hatch, _), places in marked.items():
+        box: dict[str, Any] = {"fill": False, "hatch": hatch, "linewidth": 0, "alpha": 0.55}
+        for i, j in places:
+            panel.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, **box, edgecolor="#888888"))
+    return [meaning for (_, meaning), places in marked.items() if places]
 
 
 def _diagonal(panel: Axes, size: int) -> None:

@@ -153,6 +153,8 @@ def all_series(rows: Sequence[Mapping[str, Any]], by_estimator: bool) -> list[Se
             series.append(Series(label, own, "#000000", mark, dashes, True))
             continue
         kind = REGISTRY.get(mechanism.partition(":")[0])
+        if kind is not None and kind.paper_name:
+            label = f"{mechanism} ({kind.paper_name}), {'/'.join(names)}"
         source = "" if kind is None else kind.source
         ours = source.startswith("keyveil") or source.endswith(("ours", "our own"))
         dashes = (0, (4, 1.5)) if ours else "-"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from .style import (
     lightly,
     line_look,
     plain_ticks,
-    put_away,
     put_away_with,
 )
 
@@ -71,27 +71,52 @@ def _asked_of(part: str, ask: str, scale: Scale) -> str:
     return f"root mean squared error\nof {of}" + (f", {scale}" if part == "mean" else "")
 
 
+MOST_RATIO = 1.75
+"""The largest error over the limit that is shown."""
+
+
+def leaving(places: list[float], values: list[float], most: float) -> list[float]:
+    """Where a line between points crosses ``most`` upwards, on a logarithmic axis of places."""
+    crossings = []
+    for (x, low), (further, high) in pairwise(zip(places, values, strict=True)):
+        if low <= most < high:
+            crossings.append(x * (further / x) ** ((most - low) / (high - low)))
+    return crossings
+
+
 def plot_limit(
     panels: Mapping[str, Mapping[str, list[float]]], epsilons: list[float], path: str | Path
-) -> None:
-    """Errors of a few mechanisms over the least there can be, against epsilon; a panel for each law."""
+) -> Axes:
+    """Errors of a few mechanisms over the least there can be, against epsilon; a panel for each law.
+
+    A line that leaves the picture has an arrow at its edge.
+    """
     figure, axes = grid_of(path, len(panels), 1 + 3.9 * len(panels), 3.8, sharey=True)
     ticks = [e for e in epsilons if e in (0.1, 0.2, 0.5, 1, 2, 4, 6)]
+    cut = False
     for panel, (title, lines) in zip(axes[0], panels.items(), strict=True):
         panel.axhline(1.0, color=GREY, lw=1.0, ls=":")
         for number, (name, ratios) in enumerate(lines.items()):
             panel.plot(epsilons, ratios, **line_look(number), ms=4, lw=1.4, label=name)
+            for place in leaving(epsilons, ratios, MOST_RATIO):
+                arrow = {"marker": "^", "ms": 9, "ls": "", "clip_on": False, "zorder": 5}
+                panel.plot(place, MOST_RATIO, color=line_look(number)["color"], **arrow)
+                cut = True
         panel.set_xscale("log")
         panel.set_xticks(ticks, [f"{e:g}" for e in ticks])
         panel.minorticks_off()
         panel.set_xlabel("epsilon")
         panel.set_title(title, loc="left", fontsize=10)
         lightly(panel)
-    axes[0][0].set_ylim(0.97, 1.75)  # larger ratios are not shown
+    axes[0][0].set_ylim(0.97, MOST_RATIO)
     axes[0][0].set_ylabel("error, divided by the least possible")
     axes[0][0].legend(frameon=False, fontsize=8, loc="upper left")
-    figure.tight_layout()
-    put_away(figure, path)
+    heading = (
+        "Error of frequency and mean together beside the least possible one, which is 1: "
+        "exact, for any number of people"
+    )
+    arrows = f"\narrow: the line goes on above {MOST_RATIO:g}" if cut else ""
+    return put_away_with(figure, path, heading + arrows, 0)
 
 
 def plot_gains(

@@ -193,6 +193,16 @@ def _root_errors(row: dict[str, Any]) -> list[tuple[str, float]]:
     return [(of, sqrt(error)) for of, error in errors if error is not None]
 
 
+def _paper_names(rows: Rows) -> str | None:
+    """What papers call the mechanisms of the rows, the planner's choices included."""
+    from ..plan.registry import REGISTRY
+
+    names = dict.fromkeys(str(row["chosen"]).partition(":")[0] for row in rows)
+    papers = {name: REGISTRY[name].paper_name for name in names if name in REGISTRY}
+    words = ", ".join(f"{name} is {paper}" for name, paper in papers.items() if paper)
+    return f"In papers: {words}." if words else None
+
+
 def _standard_errors(rows: Rows) -> str | None:
     repeated = any(row["repetitions"] > 1 for row in rows)
     return "± is the standard error over repetitions." if repeated else None
@@ -233,6 +243,7 @@ FOOTNOTES: tuple[Callable[[Rows], str | None], ...] = (
     _planner_estimators,
     _refusals,
     _typical_errors,
+    _paper_names,
     _standard_errors,
     _unbounded,
     _left_out,

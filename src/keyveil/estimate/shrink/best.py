@@ -31,7 +31,7 @@ CLEAR = 4.0
 """Standard errors that a frequency lies above zero if the error of its raw mean can be estimated."""
 FEWEST_CLEAR = 5
 """Smallest number of clear keys for raw means."""
-ALONE = "each key by itself, within its range: shrinkage would not reduce the error"
+ALONE = "each key is estimated by itself, within its range, because shrinkage would not reduce the error"
 """The note on answers that are not shrunk."""
 SURE = 1.0
 """Standard errors by which raw answers must have less estimated error than shrunk ones to be used."""

@@ -68,7 +68,7 @@ def machine_words(facts: dict[str, object]) -> str:
     assert isinstance(packages, dict)
     listed = ", ".join(f"{name} {number}" for name, number in packages.items())
     return (
-        f"{facts['processor']}, {facts['cores']} cores, load {facts['load']}, "
+        f"{facts['processor']}, {facts['cores']} cores, load of the machine {facts['load']}, "
         f"Python {facts['python']}, {listed}; "
         f"one core makes {facts['million_secure_words_a_second']:,} million words a second with AES-256 "
         f"and reads {facts['gigabytes_read_a_second']} GB a second"
