@@ -97,11 +97,14 @@ def _forms() -> Iterator[tuple[str, Plan, People, tuple[PlainForm, ...]]]:
     """Name, plan, people and the plain forms of each row, the tuned one last."""
     people, schema = population(KVUE_PEOPLE)[0], Schema.of(KEYS)
     queries = QUERIES.format(*schema.keys)
-    for name in ("kvue", *AIMS, "pckv_grr", "coefficients", "optimal", "kvoh"):
+    for name in ("kvue", *AIMS, "pckv_grr", "coefficients", "optimal", "kvoh", "sign", "size"):
         given = {"queries": queries} if name == "workload" else {}
         plan = Plan.of(schema, name, 1, **given)
         both = (kvue_form(plan), tuned_kvue(plan)) if name == "kvue" else (batch_form(plan),)
         yield name, plan, people, both
+    for given in ("kvue/sign@0.1", "collision/size@0.1"):
+        plan = Plan.of(schema, "parts", 1, parts=given)
+        yield given, plan, people, (batch_form(plan),)
     plan = Plan.of(Schema.of(8), "ioh", 1)
     yield IOH, plan, _dense(8, 0.4), (batch_form(plan),)
     for states in STATES:

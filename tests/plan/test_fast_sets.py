@@ -14,6 +14,7 @@ from keyveil import People, Plan, Schema
 from keyveil.channel import CoCo, Collision
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import address
+from keyveil.people.size_buckets import bucket_of
 
 SETS = ("collision", "coco", "pair_collision")
 
@@ -136,8 +137,10 @@ ENCODED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("pckv_ue", {"length": 4}),
     ("collision", {"cap": 4}),
     ("pair_collision", {"cap": 4}),
+    ("sign", {}),
+    ("size", {}),
 )
-"""Every encoding that has loops: one item, views, the whole of one view, padded records, and sets."""
+"""Every encoding that has loops: an item, views, one view, padded records, sets, a value, sizes."""
 
 
 @pytest.mark.parametrize(("name", "given"), ENCODED)
@@ -163,4 +166,14 @@ def test_states_of_records_are_the_plain_ones_at_every_threshold(name, given):
     if plain.ndim > 1:  # the items of a set have no order
         plain, fast = np.sort(plain, axis=1), np.sort(fast, axis=0).T
     assert np.array_equal(plain, fast)
-    assert len(np.unique(fast)) > 5
+    assert len(np.unique(fast)) > 2
+
+
+def test_sizes_up_to_every_key_have_the_buckets_of_the_plain_form():
+    """Every number of keys below 4,200, with and without a last bucket."""
+    loops, held = loops_of(), np.arange(4200)
+    starts, plain = np.concatenate([[0], np.cumsum(held)]), bucket_of(held)
+    for last in (0, 5, 30, 60):
+        states = np.empty(len(held), np.uint64)
+        loops.encode_sizes(starts, last, states)
+        assert np.array_equal(states, np.minimum(plain, last))
