@@ -15,11 +15,12 @@ from unittest.mock import patch
 import numpy as np
 
 from keyveil import Coins, Plan, Schema, Tally
+from keyveil.simulate.speed.plain_numpy import batch_form
+from keyveil.simulate.speed.stopwatch import shortest
 
-from .rates import plainly
 from .speed import KEYS, population
 from .table import Outcome, Table, rows, times
-from .tallies import Form, best
+from .tallies import Form
 
 PEOPLE = 200_000
 REPORTS = 200
@@ -77,19 +78,19 @@ def _report(name: str, rounds: int) -> float:
         for _ in range(REPORTS):
             plan.report(RECORD)
 
-    return best({"": several}, rounds)[""] / REPORTS
+    return shortest({"": several}, rounds)[""] / REPORTS
 
 
 def _hadamard(rounds: int) -> tuple[str, ...]:
     """Hadamard response on pair views, beside its plain form."""
     plan = Plan.of(Schema.of(KEYS), "pairs", 1, channel="hadamard")
     people, coins, rng = population(PEOPLE)[0], Coins.secure(), np.random.default_rng()
-    few, plain = people[:4_000], plainly(plan)
+    few, plain = people[:4_000], batch_form(plan)
     forms: dict[str, Form] = {
         "ours": lambda: plan.privatise(people, coins),
         "plain": lambda: plain(few, rng),
     }
-    taken = best(forms, rounds)
+    taken = shortest(forms, rounds)
     own = taken["ours"] / len(people)
     ratio = times(taken["plain"] / len(few) / own)
     return "Hadamard response on pairs, a person", _units(own), "", f"plain NumPy: {ratio}"
@@ -105,7 +106,7 @@ def _answers(rounds: int) -> list[tuple[tuple[str, ...], float]]:
         if name == "pairs":
             tasks["conditional matrix, pairs"] = tally.conditionals().matrix
             tasks["conditionals by likelihood, pairs"] = partial(tally.conditionals, "likelihood")
-        for task, seconds in best(tasks, rounds).items():
+        for task, seconds in shortest(tasks, rounds).items():
             aim = "1 s" if name in ("triples", "coefficients") else ""
             beside = f"{seconds / len(people) * 1e9:.0f} ns a report"
             found.append(((task, _units(seconds), aim, beside), seconds))

@@ -2,15 +2,15 @@
 
 Each form gets prepared arrays and returns codes ``key * 3 + output`` as uint16. The forms are as fast
 as we can write them: narrow types, integer comparisons, no needless temporaries. ``table`` has a row of
-ten keys for each person, so everyone must hold the same number of keys; keyveil and ``by_search`` take
-any number of keys.
+ten keys for each person, so everyone must hold the same number of keys; keyveil, ``by_search`` and
+``by_repeats`` take any number of keys.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from keyveil import Plan
+from keyveil import People, Plan
 from keyveil.channel import Symmetric
 
 
@@ -28,18 +28,14 @@ class Plain:
         persons = np.arange(self.people, dtype=np.int64)
         self.places = (persons[:, None] * self.keys + table).ravel()
         self.offsets = persons * self.keys
+        self.counts = np.full(self.people, self.held)
+        self.owners = np.repeat(persons, self.counts)
 
     def by_mask(self, rng: np.random.Generator) -> np.ndarray:
         """Codes by a mask of the held keys that were sampled."""
         sampled = self._sampled(rng)
         who, column = np.nonzero(self.table == sampled[:, None])
         return self._codes(sampled, who, self.values[who, column], rng)
-
-    def by_flat_mask(self, rng: np.random.Generator) -> np.ndarray:
-        """Codes by the same mask, flattened, because NumPy searches one long row much faster."""
-        sampled = self._sampled(rng)
-        at = np.flatnonzero(self.table == sampled[:, None])
-        return self._codes(sampled, at // self.held, self.values.reshape(-1)[at], rng)
 
     def by_search(self, rng: np.random.Generator) -> np.ndarray:
         """Codes by a binary search for each person's sampled key among all person * keys + key."""
@@ -48,6 +44,12 @@ class Plain:
         at = np.minimum(np.searchsorted(self.places, wanted), len(self.places) - 1)
         who = np.flatnonzero(self.places[at] == wanted)
         return self._codes(sampled, who, self.values.reshape(-1)[at[who]], rng)
+
+    def by_repeats(self, people: People, rng: np.random.Generator) -> np.ndarray:
+        """Codes by comparing all held keys, one after the other, with their owner's sampled key."""
+        sampled = self._sampled(rng)
+        at = np.flatnonzero(people.keys == np.repeat(sampled, self.counts))
+        return self._codes(sampled, self.owners[at], people.values[at], rng)
 
     def _sampled(self, rng: np.random.Generator) -> np.ndarray:
         """One key for each person, all equally likely."""

@@ -7,19 +7,26 @@ that are compared take turns.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from time import thread_time
-from typing import Any
+from collections.abc import Iterator
 from unittest.mock import patch
 
 import numpy as np
 
 from keyveil import Coins, People, Plan, Schema
-from keyveil.channel import Symbols
-from keyveil.channel.law_arrays import random_stream
-from keyveil.foundation.block_source import BlockSource
 from keyveil.foundation.coins import WORDS_PER_BLOCK, address
-from keyveil.foundation.compiled import compiled
+from keyveil.simulate.speed.machine_limits import seconds_per_word
+from keyveil.simulate.speed.plain_numpy import (
+    PlainForm,
+    batch_form,
+    k_rr_form,
+    kvue_form,
+    tuned_k_rr,
+    tuned_kvue,
+    tuned_unary,
+    unary_form,
+)
+from keyveil.simulate.speed.speed_rows import blocks_taken
+from keyveil.simulate.speed.stopwatch import shortest
 
 from .speed import KEYS, population
 from .table import Outcome, Table, rows, times
@@ -27,8 +34,6 @@ from .table import Outcome, Table, rows, times
 FAST = {"KEYVEIL_FAST": "1"}
 KVUE_PEOPLE = 200_000
 STATES = (3, 100, 300, 6_561)
-WORD_PEOPLE = 1 << 14
-"""People whose words are made to measure the rate: they stay in the cache."""
 MOST_TURNS = 50
 """Turns of forms that are soon done, so that other work on the machine spares one of them."""
 WORDS_AIM = 0.4
@@ -71,15 +76,15 @@ def run(quick: bool) -> Outcome:
             if name.startswith("k-RR") and share < WORDS_AIM:
                 missed.append(f"{name}: {share:.0%} of the rate of its words, aim {WORDS_AIM:.0%}")
             aims = f"1/{aim:.3g}" if aim else (f"{least} x NumPy" if least else "")
-            tuned = times(one["tuned"]) if "over" in name else ""
+            tuned = times(one["tuned"]) if len(plain) > 1 else ""
             cost = f"{share:.0%}", f"{one['seconds'] * 1e9:,.0f}"
             lines.append((name, f"1/{against:.1f}", aims, times(ratio), tuned, *cost))
     shown = Table(
         f"Privatising, epsilon 1, {KEYS} keys and 10 held unless said otherwise, one core",
         ("plan", "of KVUE's rate", "aim", "against NumPy", "tuned NumPy", "of it words", "ns a person"),
         rows(lines),
-        "NumPy is the same task in plain vectorised NumPy with PCG64: for k-RR and unary as one writes "
-        "it by hand, and tuned with narrow types; otherwise keyveil's plain form. Words: the time that "
+        "NumPy is the same task in plain vectorised NumPy with PCG64: for KVUE, k-RR and unary as one "
+        "writes it by hand, and tuned; otherwise keyveil's plain form. Words: the time that "
         "AES-256 takes for the words of the report, made at the rate of the compiled loops if the "
         f"processor has the instructions ({kvue.word_time * 1e9:.2f} ns for four words), else "
         f"OpenSSL's; as a share of the time. k-RR must reach {WORDS_AIM:.0%}. Of bits only the words of "
@@ -88,26 +93,27 @@ def run(quick: bool) -> Outcome:
     return Outcome("rates", (shown,), figures, tuple(missed))
 
 
-Plain = Callable[[People, np.random.Generator], object]
-
-
-def _forms() -> Iterator[tuple[str, Plan, People, tuple[Plain, ...]]]:
+def _forms() -> Iterator[tuple[str, Plan, People, tuple[PlainForm, ...]]]:
     """Name, plan, people and the plain forms of each row, the tuned one last."""
     people, schema = population(KVUE_PEOPLE)[0], Schema.of(KEYS)
     queries = QUERIES.format(*schema.keys)
-    for name in ("kvue", *AIMS, "pckv_grr", "coefficients", "optimal", "kvoh"):
+    for name in ("kvue", *AIMS, "pckv_grr", "coefficients", "optimal", "kvoh", "sign", "size"):
         given = {"queries": queries} if name == "workload" else {}
         plan = Plan.of(schema, name, 1, **given)
-        yield name, plan, people, (plainly(plan),)
+        both = (kvue_form(plan), tuned_kvue(plan)) if name == "kvue" else (batch_form(plan),)
+        yield name, plan, people, both
+    for given in ("kvue/sign@0.1", "collision/size@0.1"):
+        plan = Plan.of(schema, "parts", 1, parts=given)
+        yield given, plan, people, (batch_form(plan),)
     plan = Plan.of(Schema.of(8), "ioh", 1)
-    yield IOH, plan, _dense(8, 0.4), (plainly(plan),)
+    yield IOH, plan, _dense(8, 0.4), (batch_form(plan),)
     for states in STATES:
         plan = Plan.of(Schema.of(states - 1), "grr", 1)
-        both = tuple(_by_hand_k_rr(states, plan, tuned) for tuned in (False, True))
+        both = k_rr_form(plan, states), tuned_k_rr(plan, states)
         yield f"k-RR over {states} states", plan, one_each(states - 1), both
     for bits in STATES:
         plan = Plan.of(Schema.of(bits), "rappor", 1)
-        both = tuple(_by_hand_unary(bits, plan, tuned) for tuned in (False, True))
+        both = unary_form(plan, bits), tuned_unary(plan, bits)
         yield f"unary over {bits} bits", plan, one_each(bits), both
 
 
@@ -127,52 +133,6 @@ def _dense(keys: int, share: float) -> People:
     return People(address(np.arange(count)), starts, key, draw.uniform(-1, 1, len(key)))
 
 
-def plainly(plan: Plan) -> Plain:
-    """The plain form of the batch path, with words from PCG64."""
-    words = plan.most_words
-
-    def draw(people: People, rng: np.random.Generator) -> object:
-        return plan.packing.batch(*plan.perturb(people, random_stream(len(people), words, rng)))
-
-    return draw
-
-
-def _by_hand_k_rr(states: int, plan: Plan, tuned: bool) -> Plain:
-    keep = plan.channels[0].circle[1] / 2**32  # type: ignore[index]
-    whole, real = (np.uint16, np.float32) if tuned else (np.int64, np.float64)
-
-    def draw(people: People, rng: np.random.Generator) -> object:
-        own = people.keys + np.uint16(1)
-        lie = rng.integers(0, states - 1, len(own), dtype=whole)
-        lie += lie >= own
-        return np.where(rng.random(len(own), real) < keep, own, lie)
-
-    return draw
-
-
-def _by_hand_unary(bits: int, plan: Plan, tuned: bool) -> Plain:
-    kind = plan.channels[0].one_hot_bits
-    assert kind is not None
-    fake, show = kind.fake / 2**32, kind.show / 2**32
-    real = np.float32 if tuned else np.float64
-
-    def draw(people: People, rng: np.random.Generator) -> object:
-        marks = rng.random((len(people), bits), real) < fake
-        marks[np.arange(len(people)), people.keys] = rng.random(len(people)) < show
-        return np.packbits(marks, axis=1, bitorder="little")
-
-    return draw
-
-
-def _blocks(plan: Plan) -> int:
-    """The blocks of words that everyone takes: of bits in planes, the first eight planes."""
-    channel: Any = plan.channels[0]
-    if plan.layout.one_cell or len(plan.channels) > 1 or not isinstance(channel, Symbols):
-        return -(-plan.most_words // WORDS_PER_BLOCK)
-    whole, last = divmod(channel.positions, 32)
-    return -(-plan.channel_start(0) // WORDS_PER_BLOCK) + 2 * whole + -(-12 * last // 128)
-
-
 class _Kvue:
     """Measures plans in turns with KVUE."""
 
@@ -180,26 +140,20 @@ class _Kvue:
         self.people, self.coins = population(KVUE_PEOPLE)[0], Coins.secure()
         self.plan = Plan.of(Schema.of(KEYS), "kvue", 1)
         self.rng = np.random.Generator(np.random.PCG64())
-        loops: Any = compiled()
-        self.source = BlockSource(self.coins, loops)
-        self.room, self.none = np.empty(16 * WORD_PEOPLE + 15, np.uint8), np.empty((0, 1, 4), np.uint32)
-        self.word_time = self._best({"": self._words}, 99)[""] / WORD_PEOPLE
-
-    def _words(self) -> None:
-        self.source.fill(self.people.addresses[:WORD_PEOPLE], 1, self.none, self.room)
+        self.word_time = WORDS_PER_BLOCK * seconds_per_word()
 
     def measured(
-        self, plan: Plan, people: People, plain: tuple[Plain, ...], seconds: float
+        self, plan: Plan, people: People, plain: tuple[PlainForm, ...], seconds: float
     ) -> dict[str, float]:
         """Seconds of a person, in those of KVUE, and those of plain NumPy in them."""
         some = people[:2_000]
         plan.privatise(some, self.coins)
-        ours = self._best({"": lambda: plan.privatise(some, self.coins)}, 1)[""] / len(some)
-        theirs = self._best({"": lambda: plain[0](some[:500], self.rng)}, 1)[""] / 500
+        ours = shortest({"": lambda: plan.privatise(some, self.coins)}, 1)[""] / len(some)
+        theirs = shortest({"": lambda: plain[0](some[:500], self.rng)}, 1)[""] / 500
         many = people[: max(2_000, int(seconds / 5 / ours))]
         few = people[: min(1 << 14, max(500, int(seconds / 5 / theirs)))]
         turn = ours * len(many) + 2 * theirs * len(few)
-        taken = self._best(
+        taken = shortest(
             {
                 "ours": lambda: plan.privatise(many, self.coins),
                 "kvue": lambda: self.plan.privatise(self.people, self.coins),
@@ -209,7 +163,7 @@ class _Kvue:
             min(MOST_TURNS, max(5, int(seconds / turn))),
         )
         own = taken["ours"] / len(many)
-        words = self.word_time * _blocks(plan)
+        words = self.word_time * blocks_taken(plan)
         return {
             "seconds": own,
             "kvue": own / (taken["kvue"] / len(self.people)),
@@ -217,13 +171,3 @@ class _Kvue:
             "tuned": taken["tuned"] / len(few) / own,
             "words": words,
         }
-
-    @staticmethod
-    def _best(forms: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-        shortest = dict.fromkeys(forms, float("inf"))
-        for _ in range(rounds):
-            for name, form in forms.items():
-                start = thread_time()
-                form()
-                shortest[name] = min(shortest[name], thread_time() - start)
-        return shortest

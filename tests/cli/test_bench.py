@@ -7,11 +7,22 @@ import json
 import numpy as np
 import pytest
 
-from keyveil import Coins, Plan, Schema, Tally
+from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.cli.command import run
-from keyveil.simulate.speed import speed_rows
+from keyveil.foundation.compiled import Loops
+from keyveil.simulate.speed import machine_limits, speed_rows
 from keyveil.simulate.speed.measure_speed import GROUPS, measure_speed
-from keyveil.simulate.speed.plain_numpy import k_rr_form, kvue_form, supports_of_hashes, unary_form
+from keyveil.simulate.speed.plain_numpy import (
+    k_rr_form,
+    kvue_form,
+    sums_of_bytes,
+    supports_of_hashes,
+    tuned_k_rr,
+    tuned_kvue,
+    tuned_unary,
+    unary_form,
+)
+from keyveil.simulate.speed.speed_rows import blocks_taken
 from keyveil.simulate.speed.speed_table import SpeedRow, SpeedTable
 from keyveil.simulate.speed.timed_people import one_each, ten_held
 
@@ -47,7 +58,7 @@ def test_privatising_has_a_row_for_every_task_and_a_picture(tmp_path, capsys):
     assert run(["bench", *TINY, "--only", "privatise", "--plot", str(picture), "--json"]) == 0
     rows = {row["task"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     for states in ("3", "100", "300", "6,561"):
-        assert {"NumPy", "limit", "KVUE"} == set(rows[f"k-RR, {states} states"]["ratios"])
+        assert {"NumPy", "tuned NumPy", "limit", "KVUE"} == set(rows[f"k-RR, {states} states"]["ratios"])
         for name in ("SUE", "OUE"):
             assert "NumPy" in rows[f"unary ({name}), {states} bits"]["ratios"]
     assert rows["one record, KVUE, 100 keys"]["of"] == "call"
@@ -133,9 +144,12 @@ def test_numpy_forms_have_the_law_of_the_plan():
     cases = [
         (np.bincount(kvue_form(kvue)(people, draw) % 3, minlength=3), _outputs(kvue, people)),
         (np.bincount(k_rr_form(k_rr, 4)(some, draw), minlength=4), _outputs(k_rr, some)),
+        (np.bincount(tuned_kvue(kvue)(people, draw) % 3, minlength=3), _outputs(kvue, people)),
+        (np.bincount(tuned_k_rr(k_rr, 4)(some, draw), minlength=4), _outputs(k_rr, some)),
     ]
-    bits = np.unpackbits(unary_form(unary, 20)(others, draw), axis=1, bitorder="little")[:, :20]
-    cases.append((bits.sum(axis=0), _outputs(unary, others)))
+    for form in (unary_form, tuned_unary):
+        bits = np.unpackbits(form(unary, 20)(others, draw), axis=1, bitorder="little")[:, :20]
+        cases.append((bits.sum(axis=0), _outputs(unary, others)))
     most = 6 * np.sqrt(2 * number / 4)
     for plain, ours in cases:
         assert np.abs(plain - ours).max() < most
@@ -147,6 +161,63 @@ def _outputs(plan, people):
     """How often each output was drawn, over all views."""
     tally = Tally(plan).add(plan.privatise(people, Coins.stated("ours")))
     return tally.counts.reshape(len(plan.views), -1)[:, 1:].sum(axis=0)
+
+
+@pytest.mark.sampled
+def test_tuned_forms_draw_from_the_state_of_each_person():
+    """False alarms: below 1e-6 a case. All have one state; six standard deviations, 40,000 people."""
+    draw, number, most = Coins.stated("states").generator(), 40_000, 6 * np.sqrt(40_000 / 4)
+    plan, bits = Plan.of(Schema.of(4), "grr", 2), Plan.of(Schema.of(11), "rappor", 2)
+    for key in range(4):
+        people = one_each(number, 1)
+        same = People(people.addresses, people.starts, np.full(number, key, np.uint16), people.values)
+        law = plan.channels[0].expected()[:, key + 1]
+        counts = np.bincount(tuned_k_rr(plan, 5)(same, draw), minlength=5)
+        assert np.abs(counts - number * law).max() < most
+        assert np.abs(np.roll(counts, 1) - number * law).max() > most
+        marks = np.unpackbits(tuned_unary(bits, 11)(same, draw), axis=1, bitorder="little")[:, :11]
+        chances = np.full(11, bits.channels[0].one_hot_bits.fake / 2**32)
+        chances[key] = bits.channels[0].one_hot_bits.show / 2**32
+        assert np.abs(marks.sum(axis=0) - number * chances).max() < most
+        assert np.abs(np.roll(marks.sum(axis=0), 1) - number * chances).max() > most
+
+
+def test_bytes_of_many_rows_are_summed():
+    marks = np.ones((600, 3), np.uint8)
+    marks[5:, 1] = 0
+    assert sums_of_bytes(marks).tolist() == [600, 5, 600]
+
+
+def test_blocks_are_those_that_everyone_takes():
+    """One for a word or four; of bits in planes, two for each 32 positions, less for the last ones."""
+    taken = {
+        name: blocks_taken(Plan.of(Schema.of(keys), mechanism, 1))
+        for name, keys, mechanism in (
+            ("k-RR", 2, "grr"),
+            ("KVUE", 100, "kvue"),
+            ("100 bits", 100, "rappor"),
+            ("6,561 bits", 6561, "rappor"),
+        )
+    }
+    assert taken == {"k-RR": 1, "KVUE": 1, "100 bits": 8, "6,561 bits": 412}
+
+
+def test_the_limit_is_the_faster_maker_of_words(monkeypatch):
+    """Compiled loops make words faster than OpenSSL only where the processor has the instructions."""
+    machine_limits.seconds_per_word.cache_clear()
+    plain = machine_limits.seconds_per_word()
+    loops = Loops()
+    monkeypatch.setattr(machine_limits, "compiled", lambda: loops)
+    monkeypatch.setattr(
+        machine_limits, "shortest", lambda forms, turns: {"": 1.0 if turns == 20 else 1e-9}
+    )
+    machine_limits.seconds_per_word.cache_clear()
+    assert plain > 0
+    assert machine_limits.seconds_per_word() == (1e-9 / (1 << 16) if loops.FAST_AES else 1 / (1 << 18))
+    monkeypatch.setattr(loops, "FAST_AES", False)
+    machine_limits.seconds_per_word.cache_clear()
+    assert machine_limits.seconds_per_word() == 1 / (1 << 18)
+    machine_limits.seconds_per_word.cache_clear()
 
 
 def test_hashes_are_counted_for_every_item():

@@ -44,6 +44,8 @@ NAMES = (
     "ioh",
     "ioh_optimal",
     "kvoh",
+    "sign",
+    "size",
 )
 
 

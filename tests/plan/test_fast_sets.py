@@ -14,6 +14,7 @@ from keyveil import People, Plan, Schema
 from keyveil.channel import CoCo, Collision
 from keyveil.foundation.arrays import WORD
 from keyveil.foundation.coins import address
+from keyveil.people.size_buckets import bucket_of
 
 SETS = ("collision", "coco", "pair_collision")
 
@@ -125,3 +126,54 @@ def test_a_view_without_a_key_there_does_not_speak_of_the_last_key():
     for inside in (20, 7):  # all keys at once, and one by one
         loops.encode_views(words, picked, view_keys, inside, table, ranges, states)
         assert states.tolist() == [2, 2 * 3 + 2, 2 * 3 + 2, 2] * 5
+
+
+ENCODED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("grr", {}),
+    ("pairs", {}),
+    ("triples", {}),
+    ("workload", {"queries": "mean(0 | 1, 2)"}),
+    ("pckv_grr", {"length": 4}),
+    ("pckv_ue", {"length": 4}),
+    ("collision", {"cap": 4}),
+    ("pair_collision", {"cap": 4}),
+    ("sign", {}),
+    ("size", {}),
+)
+"""Every encoding that has loops: an item, views, one view, padded records, sets, a value, sizes."""
+
+
+@pytest.mark.parametrize(("name", "given"), ENCODED)
+def test_states_of_records_are_the_plain_ones_at_every_threshold(name, given):
+    """Words one below, at and one above all ends of picks, of rounded values and of fair coins."""
+    plan = Plan.of(Schema.of(8, "-0.3", "4.7"), name, 1, **given)
+    schema, count, draw = plan.schema, 3000, np.random.default_rng(8)
+    held = draw.random((count, 8)) < draw.random(count)[:, None]
+    starts, places = np.concatenate([[0], np.cumsum(held.sum(axis=1))]), np.nonzero(held)[1]
+    values = draw.choice([-0.3, 4.7, 2.2, 1.2, 0.123456789], len(places))
+    people = People(address(np.arange(count)), starts, places.astype(np.uint16), values)
+    ends = {-(-place * WORD // size) for size in range(1, 9) for place in range(size)}
+    ends |= {int(np.floor((value + 0.3) / 5.0 * WORD)) for value in set(values.tolist())}
+    columns = -(-(1 + plan.encoding.words(schema, 8, plan.cap)) // 4) * 4
+    words = draw.choice(near(sorted(ends)), (count, columns))
+    picked = draw.integers(0, len(plan.views), count, np.uint32)
+    rest = people, picked, stream_of(words).skip(1), plan.cap
+    plain = plan.encoding.encode(schema, plan.views, *rest)
+    ready = np.asfortranarray(words) if plan.encoding.by_rows else words
+    encode = plan.encoding.fast_encode(schema, plan.views, people, plan.cap, loops_of())
+    fast = encode(slice(0, count), ready, picked)
+    plain = np.where(plain < 0, WORD - 1, plain)
+    if plain.ndim > 1:  # the items of a set have no order
+        plain, fast = np.sort(plain, axis=1), np.sort(fast, axis=0).T
+    assert np.array_equal(plain, fast)
+    assert len(np.unique(fast)) > 2
+
+
+def test_sizes_up_to_every_key_have_the_buckets_of_the_plain_form():
+    """Every number of keys below 4,200, with and without a last bucket."""
+    loops, held = loops_of(), np.arange(4200)
+    starts, plain = np.concatenate([[0], np.cumsum(held)]), bucket_of(held)
+    for last in (0, 5, 30, 60):
+        states = np.empty(len(held), np.uint64)
+        loops.encode_sizes(starts, last, states)
+        assert np.array_equal(states, np.minimum(plain, last))

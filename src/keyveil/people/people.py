@@ -64,10 +64,14 @@ class People:
 
     def chosen(self, rows: Integers, numbers: Integers) -> People:
         """The records at some rows, in that order and as often as named, of people so numbered."""
+        return self.at_rows(rows, address(numbers))
+
+    def at_rows(self, rows: Integers, addresses: Words) -> People:
+        """The records at some rows, in that order, of people at these addresses."""
         counts = np.diff(self.starts)[rows]
         starts = starts_of(counts)
         at = np.repeat(self.starts[rows] - starts[:-1], counts) + np.arange(starts[-1])
-        return People(address(numbers), starts, self.keys[at], self.values[at])
+        return People(addresses, starts, self.keys[at], self.values[at])
 
     def chunks(self, size: int) -> Iterator[People]:
         """Runs of at most ``size`` people, in order."""

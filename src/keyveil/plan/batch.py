@@ -48,8 +48,10 @@ def _of_parts(plan: Plan, parts: tuple[PlanPart, ...], people: People, coins: Co
     for start in range(0, len(people), BLOCKS):
         run = people[start : start + BLOCKS]
         numbers = pick_parts(parts, coins.blocks(run.addresses, 0, 1)[:, 0])
-        for number in np.unique(numbers):
+        for number in range(len(parts)):
             rows = np.flatnonzero(numbers == number)
+            if not len(rows):
+                continue
             own, at = parts[number].plan, start + rows
             batch = _of_some(own, run, rows, later)
             if batch.codes is None:

@@ -8,7 +8,7 @@ report is the largest of the parts'. The tally has the parts' cells one after th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -159,8 +159,10 @@ def share_text(weight: int) -> str:
 
 def pick_parts(parts: Sequence[PlanPart], words: Words) -> Integers:
     """The number of the part that each word picks."""
-    ends = np.array(list(accumulate(part.weight for part in parts))[:-1], np.uint64)
-    return np.searchsorted(ends, words.astype(np.uint64), side="right")
+    numbers = np.zeros(len(words), np.int64)
+    for end in list(accumulate(part.weight for part in parts))[:-1]:  # few, so no search is faster
+        numbers += words >= np.uint32(end)
+    return numbers
 
 
 def first_views(parts: Sequence[PlanPart]) -> Integers:
@@ -191,7 +193,7 @@ def perturb_parts(plan: Plan, people: People, stream: Stream) -> tuple[np.ndarra
 
 def some_people(people: People, rows: Integers) -> People:
     """The people at these rows, with their own addresses."""
-    return replace(people.chosen(rows, rows), addresses=people.addresses[rows])
+    return people.at_rows(rows, people.addresses[rows])
 
 
 # -- tallies ---------------------------------------------------------------------------------------

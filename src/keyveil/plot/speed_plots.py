@@ -9,9 +9,10 @@ from typing import Any
 from .style import COLOURS, Axes, grid_of, lightly, plain_ticks, put_away
 
 LIMIT, FASTEST = "limit", "packages"
+NUMPY = ("NumPy", "tuned NumPy")
 LIMIT_WORDS = (
-    "percent of the limit: making random words with AES, reading memory, or imports\n"
-    "above 100: the task gets by with fewer words or imports than the limit counts"
+    "percent of the limit: words from AES, memory read, or imports\n"
+    "above 100: the command does without NumPy"
 )
 """What the right panel shows, and how a bar can be longer than the whole."""
 _LEFT_OUT = {LIMIT, "KVUE"}
@@ -45,12 +46,12 @@ def _bars(panel: Any, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -
     place, ticks, colours = 0.0, [], dict(zip(names, COLOURS, strict=False))
     for row in rows:
         others = _others(row)
-        fastest = min((r for n, r in others.items() if n != "NumPy"), default=None)
+        fastest = min((r for n, r in others.items() if n not in NUMPY), default=None)
         ticks.append(place - (len(others) - 1) / 2)
         for name, ratio in others.items():
             panel.barh(place, ratio - 1, 0.9, left=1, color=colours[name])
             aim = row["aims"].get(name)
-            if aim is None and ratio == fastest and name != "NumPy":
+            if aim is None and ratio == fastest and name not in NUMPY:
                 aim = row["aims"].get(FASTEST)
             if aim is not None:
                 panel.plot([aim, aim], [place - 0.55, place + 0.55], color="black", lw=2, zorder=4)

@@ -11,7 +11,9 @@ ROOMS = {
     "single_keys": ("hold_keys", "report_keys"),
     "held_keys": ("pick_items", "report_items", "walk"),
     "view_states": (
+        "encode_any",
         "encode_padded",
+        "encode_sizes",
         "encode_views",
         "encode_whole",
         "join_codes",

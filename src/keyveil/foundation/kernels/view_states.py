@@ -1,4 +1,4 @@
-"""The joint state of the keys of a view, and the one key of a padded record."""
+"""The joint state of the keys of a view, the one key of a padded record, one value, and set sizes."""
 
 from __future__ import annotations
 
@@ -144,3 +144,32 @@ def encode_padded(
         else:
             dummy = U(dummies) + ((U(words[p, U(2)]) * U(length)) >> U(32))
             out[p] = U(2) * dummy + U(words[p, U(3)] < U(1 << 31))
+
+
+@jit
+def encode_any(
+    words: Any, starts: Any, keys: Any, values: Any, low: Any, high: Any, levels: int, states: Any
+) -> None:
+    """The level of one held value of each person, 0 if none is held."""
+    steps, top = np.float64(levels - 1), np.float64(max(levels - 2, 0))
+    for p in range(U(words.shape[0])):
+        first = U(starts[p])
+        held = U(starts[p + U(1)]) - first
+        states[p] = U(0)
+        if held:
+            row = first + ((U(words[p, U(1)]) * held) >> U(32))
+            key = U(keys[row])
+            states[p] = _digit(words[p, U(2)], values[row], low[key], high[key], steps, top)
+
+
+@jit
+def encode_sizes(starts: Any, last: int, states: Any) -> None:
+    """The bucket of each person's number of keys, at most ``last``; see ``bucket_of``."""
+    for p in range(U(len(states))):
+        held, power = U(starts[p + U(1)]) - U(starts[p]), U(2)
+        while held >> (power + U(1)):
+            power += U(1)
+        bucket = held
+        if held >= U(8):
+            bucket = U(4) * (power - U(1)) + (held >> (power - U(2))) - U(4)
+        states[p] = min(bucket, U(last))

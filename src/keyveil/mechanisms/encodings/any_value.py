@@ -7,19 +7,19 @@ otherwise the state is the level of the value, 1 .. levels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...channel import Channel
 from ...estimate.decoding import StateDecoding
-from ...foundation.arrays import Floats, Integers
+from ...foundation.arrays import Floats, Integers, Words
 from ...foundation.stream import Stream
 from ...people.people import People
 from ...people.prior_laws import independent_law
 from ...people.schema import Schema
 from ...people.views import Views
-from ...plan.encoding import Encoding, Held, StateLaw, digit_law, word_share
+from ...plan.encoding import Encoding, FastEncode, Held, StateLaw, digit_law, word_share
 
 if TYPE_CHECKING:
     from ...estimate.forecast.predicted_error import ValueForecast
@@ -34,6 +34,7 @@ class AnyValue(Encoding, StateDecoding):
     """The level of one held value, whatever its key."""
 
     name = "any_value"
+    loop_room = "view_states"
 
     # -- on the device -----------------------------------------------------------------------------
 
@@ -62,6 +63,20 @@ class AnyValue(Encoding, StateDecoding):
         places = people.keys[rows].astype(np.int64)
         states[holders] = schema.rounded(places, people.values[rows], words[holders, 1])
         return states
+
+    def fast_encode(
+        self, schema: Schema, views: Views, people: People, cap: int, loops: Any
+    ) -> FastEncode:
+        keys, values = np.ascontiguousarray(people.keys), np.ascontiguousarray(people.values)
+        table = keys, values, schema.low, schema.high, schema.levels
+
+        def encode(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
+            starts = people.starts[rows.start : rows.stop + 1]
+            states = np.empty(len(words), np.uint64)
+            loops.encode_any(words, starts, *table, states)
+            return states
+
+        return encode
 
     def telling_records(self, schema: Schema) -> list[dict[int, float]]:
         """The first key at its highest and at its lowest value; with one level, at one of them."""

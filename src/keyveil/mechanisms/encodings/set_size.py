@@ -7,19 +7,19 @@ It takes no words. The cap is the number of buckets; the last bucket has no end.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...channel import Channel
 from ...estimate.decoding import StateDecoding
-from ...foundation.arrays import Floats, Integers
+from ...foundation.arrays import Floats, Integers, Words
 from ...foundation.stream import Stream
 from ...people.people import People
 from ...people.schema import Schema
 from ...people.size_buckets import bucket_ends, bucket_of, bucket_shares
 from ...people.views import Views
-from ...plan.encoding import Encoding, Held, StateLaw
+from ...plan.encoding import Encoding, FastEncode, Held, StateLaw
 
 if TYPE_CHECKING:
     from ...estimate.forecast.predicted_error import SizeForecast
@@ -34,6 +34,7 @@ class SetSize(Encoding, StateDecoding):
     """The bucket of the number of held keys."""
 
     name = "size"
+    loop_room = "view_states"
     speaks_of_size = True
 
     # -- on the device -----------------------------------------------------------------------------
@@ -57,6 +58,16 @@ class SetSize(Encoding, StateDecoding):
         cap: int = 0,
     ) -> Integers:
         return np.asarray(np.minimum(bucket_of(np.diff(people.starts)), cap - 1))
+
+    def fast_encode(
+        self, schema: Schema, views: Views, people: People, cap: int, loops: Any
+    ) -> FastEncode:
+        def encode(rows: slice, words: Words, picked: np.ndarray) -> np.ndarray:
+            states = np.empty(len(words), np.uint64)
+            loops.encode_sizes(people.starts[rows.start : rows.stop + 1], cap - 1, states)
+            return states
+
+        return encode
 
     def telling_records(self, schema: Schema) -> list[dict[int, float]]:
         """The first key, the first two, and so on."""

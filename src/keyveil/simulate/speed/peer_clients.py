@@ -10,14 +10,18 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from math import e as odds
+from math import sqrt
 from random import random, randrange
-from time import thread_time
+from time import process_time
 from typing import Any
 
 import opendp.prelude as dp  # type: ignore[import-not-found]
 from diffprivlib.mechanisms import Binary  # type: ignore[import-not-found]
 from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Client  # type: ignore[import-not-found]
-from multi_freq_ldpy.pure_frequency_oracles.LH import LH_Client  # type: ignore[import-not-found]
+from multi_freq_ldpy.pure_frequency_oracles.LH import (  # type: ignore[import-not-found]
+    LH_Aggregator_MI,
+    LH_Client,
+)
 from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Client  # type: ignore[import-not-found]
 from pure_ldp.frequency_oracles.direct_encoding import DEClient  # type: ignore[import-not-found]
 from pure_ldp.frequency_oracles.hadamard_response import (  # type: ignore[import-not-found]
@@ -50,6 +54,8 @@ def clients(task: str, states: int) -> Iterator[tuple[str, Call]]:
         optimal = task == "OUE"
         yield "pure-ldp", UEClient(1.0, states, optimal, lambda item: item).privatise
         yield "multi-freq-ldpy", lambda state: UE_Client(state, states, 1.0, optimal)
+        if not optimal:
+            yield "OpenDP", _flipped_bits(states)
     elif task == "hashing":
         yield "pure-ldp", LHClient(1.0, states, use_olh=True).privatise
         yield "multi-freq-ldpy", lambda state: LH_Client(state, states, 1.0)
@@ -57,6 +63,16 @@ def clients(task: str, states: int) -> Iterator[tuple[str, Call]]:
         yield "pure-ldp", HadamardResponseClient(1.0, states, None, lambda item: item).privatise
     elif task == "decoding":
         yield "pure-ldp", _decoder(states)
+        reports = [LH_Client(person % states, states, 1.0) for person in range(20)]
+        yield "multi-freq-ldpy", lambda person: LH_Aggregator_MI([reports[person % 20]], states, 1.0)
+
+
+def _flipped_bits(bits: int) -> Call:
+    """OpenDP's bits of RAPPOR, each flipped with probability f / 2; they are packed, and one is set."""
+    spaces = dp.bitvector_domain(max_weight=1), dp.discrete_distance()
+    flip = dp.m.make_randomized_response_bitvec(*spaces, f=2 / (1 + sqrt(odds)))
+    set_bits = [(1 << bit).to_bytes(-(-bits // 8), "little") for bit in range(bits)]
+    return lambda bit: flip(set_bits[bit])
 
 
 def _of_records(call: Call, keys: int) -> Call:
@@ -93,10 +109,10 @@ def seconds(call: Call, states: int, least: float) -> float:
 
 
 def _taken(call: Call, states: int, count: int) -> float:
-    began = thread_time()
+    began = process_time()
     for person in range(count):
         call(person % states)
-    return thread_time() - began
+    return process_time() - began
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
-"""The same tasks in plain vectorised NumPy with PCG64, as one writes them without keyveil.
+"""The same tasks in vectorised NumPy with PCG64: as one writes them without keyveil, and tuned.
 
-The generator is good for simulation and protects nobody.
+The tuned forms have narrow types, take words as the generator makes them, and draw bits by their first
+eight digits. The generator is good for simulation and protects nobody.
 """
 
 from __future__ import annotations
@@ -80,6 +81,84 @@ def kvue_form(plan: Plan) -> PlainForm:
         return sampled * np.uint16(3) + states
 
     return draw
+
+
+def tuned_k_rr(plan: Plan, states: int) -> PlainForm:
+    """k-RR by one word for each person: above the words that keep, it says how far round to walk."""
+    circle = plan.channels[0].circle
+    assert circle is not None
+    keep = circle[1]
+    step = -(-((1 << 32) - keep) // (states - 1))
+    kept, width, size = np.uint32(keep), np.uint32(step), np.uint16(states)
+
+    def draw(people: People, generator: np.random.Generator) -> object:
+        words = _words(generator, len(people))
+        walked = ((words - kept) // width).astype(np.uint16)
+        walked += np.uint16(1)
+        walked *= words >= kept
+        walked += people.keys
+        walked += np.uint16(1)
+        walked -= (walked >= size) * size
+        return walked
+
+    return draw
+
+
+def tuned_unary(plan: Plan, bits: int) -> PlainForm:
+    """Unary encoding by a byte for each bit, and 24 bits more where the byte leaves it open."""
+    law = plan.channels[0].one_hot_bits
+    assert law is not None
+    first, rest, show = np.uint8(law.fake >> 24), law.fake & 0xFFFFFF, np.uint32(law.show)
+
+    def draw(people: People, generator: np.random.Generator) -> object:
+        count = len(people)
+        bytes_ = _words(generator, -(-count * bits // 4)).view(np.uint8)[: count * bits]
+        marks = bytes_ < first
+        ties = np.flatnonzero(bytes_ == first)
+        marks[ties] = _words(generator, len(ties)) >> np.uint32(8) < rest
+        marks = marks.reshape(count, bits)
+        marks[np.arange(count), people.keys] = _words(generator, count) < show
+        return np.packbits(marks, axis=1, bitorder="little")
+
+    return draw
+
+
+def tuned_kvue(plan: Plan) -> PlainForm:
+    """KVUE by the mask as one long row, which NumPy searches much faster."""
+    channel = plan.channels[0]
+    assert isinstance(channel, Symmetric)
+    keys = len(plan.schema.keys)
+    keep = np.uint32(channel.keep)
+    second = np.uint32(channel.keep + channel.lie + (channel.rest > 0))
+
+    def draw(people: People, generator: np.random.Generator) -> object:
+        count = len(people)
+        table = people.keys.reshape(count, -1)
+        sampled = generator.integers(0, keys, (count,), dtype=np.uint16)
+        held = np.flatnonzero(table == sampled[:, None])
+        up = generator.random(len(held), np.float32) < (people.values[held] + 1) / 2
+        states = np.zeros(count, np.uint8)
+        states[held // table.shape[1]] = up.view(np.uint8) + np.uint8(1)
+        words = _words(generator, count)
+        states += (words >= keep).view(np.uint8)
+        states += (words >= second).view(np.uint8)
+        states -= (states > 2).view(np.uint8) * np.uint8(3)
+        return sampled * np.uint16(3) + states
+
+    return draw
+
+
+def _words(generator: np.random.Generator, count: int) -> np.ndarray:
+    """Words of 32 bits, as the generator makes them, two at a time."""
+    return generator.bit_generator.random_raw(-(-count // 2)).view(np.uint32)[:count]
+
+
+def sums_of_bytes(marks: np.ndarray) -> np.ndarray:
+    """Sums of rows of zeros and ones, as many at a time as fit into a byte."""
+    sums = np.zeros(marks.shape[1], np.int64)
+    for first in range(0, len(marks), 255):
+        sums += np.add.reduce(marks[first : first + 255], axis=0, dtype=np.uint8)
+    return sums
 
 
 def supports_of_hashes(seeds: np.ndarray, cells: np.ndarray, items: int, width: int) -> np.ndarray:

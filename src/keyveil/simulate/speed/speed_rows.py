@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ...channel import Symbols
 from ...channel.design.view_channels import optimal_bits
-from ...foundation.coins import Coins
+from ...foundation.coins import WORDS_PER_BLOCK, Coins
 from ...people.people import People
 from ...people.schema import Schema
 from ...people.synthetic import gaussian
@@ -16,17 +18,21 @@ from ...plan.plan import Plan
 from ...plan.report import Reports
 from ...plan.tally import Tally
 from ..tallies import simulate
-from .machine_limits import BLOCK_WORDS, seconds_per_byte, seconds_per_word
+from .machine_limits import seconds_per_byte, seconds_per_word
 from .peer_packages import Peers
 from .plain_numpy import (
     PlainForm,
     batch_form,
     k_rr_form,
     kvue_form,
+    sums_of_bytes,
     supports_of_hashes,
+    tuned_k_rr,
+    tuned_kvue,
+    tuned_unary,
     unary_form,
 )
-from .speed_table import FASTEST, KVUE, LIMIT, NUMPY, SpeedRow
+from .speed_table import FASTEST, KVUE, LIMIT, NUMPY, TUNED, SpeedRow
 from .stopwatch import TURNS, seconds_of, shortest
 from .timed_people import KEYS, many_held, one_each, ten_held
 
@@ -69,9 +75,10 @@ class Task:
     name: str
     plan: Plan
     people: People
-    plain: PlainForm | None
+    plain: PlainForm
     peer: tuple[str, int] | None
     aims: dict[str, float]
+    tuned: PlainForm | None = None
 
 
 def tasks(people: int) -> Iterator[Task]:
@@ -79,7 +86,9 @@ def tasks(people: int) -> Iterator[Task]:
     schema, held = Schema.of(KEYS), ten_held(people)[0]
     kvue = Plan.of(schema, "kvue", 1)
     limits = {NUMPY: 5.0, FASTEST: 100.0}
-    yield Task(f"KVUE, {KEYS} keys", kvue, held, kvue_form(kvue), ("KVUE", KEYS), limits)
+    yield Task(
+        f"KVUE, {KEYS} keys", kvue, held, kvue_form(kvue), ("KVUE", KEYS), limits, tuned_kvue(kvue)
+    )
     for name, title, aims in (
         ("f2m", f"F2M, {KEYS} keys", {}),
         ("kvoh", f"KVOH, {KEYS} keys", {}),
@@ -95,14 +104,15 @@ def tasks(people: int) -> Iterator[Task]:
     for states in (2, *STATES):
         plan, crowd = Plan.of(Schema.of(states - 1), "grr", 1), one_each(people, states - 1)
         limits = {NUMPY: 3.0, FASTEST: 100.0, LIMIT: 0.4}
-        plain = k_rr_form(plan, states)
-        yield Task(f"k-RR, {states:,} states", plan, crowd, plain, ("k-RR", states), limits)
+        plain, tuned = k_rr_form(plan, states), tuned_k_rr(plan, states)
+        yield Task(f"k-RR, {states:,} states", plan, crowd, plain, ("k-RR", states), limits, tuned)
     for bits in STATES:
         crowd = one_each(people, bits)
         wanted = {NUMPY: 10.0, "pure-ldp": 100.0} if bits in (100, 6_561) else {}
         for name, plan in (("SUE", Plan.of(Schema.of(bits), "rappor", 1)), ("OUE", optimal_unary(bits))):
-            plain = unary_form(plan, bits)
-            yield Task(f"unary ({name}), {bits:,} bits", plan, crowd, plain, (name, bits), dict(wanted))
+            plain, tuned = unary_form(plan, bits), tuned_unary(plan, bits)
+            title, peer = f"unary ({name}), {bits:,} bits", (name, bits)
+            yield Task(title, plan, crowd, plain, peer, dict(wanted), tuned)
     hashed = Plan.of(schema, "collision", 1, cap=1)
     name, crowd = f"hashed, one of {KEYS} items", one_each(people, KEYS)
     yield Task(name, hashed, crowd, batch_form(hashed), ("hashing", KEYS), {})
@@ -141,27 +151,34 @@ def _privatise_row(
     coins: Coins,
     draw: np.random.Generator,
 ) -> SpeedRow:
-    plan, people, plain = task.plan, task.people, task.plain
+    plan, people, plain, tuned = task.plan, task.people, task.plain, task.tuned
     few = people[:_FEW]
     plan.privatise(people[:2_000], coins)  # compiled loops are loaded here
     person_seconds = seconds_of(lambda: plan.privatise(people[:2_000], coins)) / min(2_000, len(people))
     crowd = people[: timing.count(person_seconds, len(people), 2_000)]
     forms: dict[str, Callable[[], object]] = {"own": lambda: plan.privatise(crowd, coins), KVUE: kvue}
-    fewer = few
-    if plain is not None:
-        plain_seconds = seconds_of(lambda: plain(few, draw)) / len(few)
-        fewer = people[: timing.count(plain_seconds, min(1 << 14, len(people)), _FEW)]
-        forms[NUMPY] = lambda: plain(fewer, draw)
+    plain_seconds = seconds_of(lambda: plain(few, draw)) / len(few)
+    fewer = people[: timing.count(plain_seconds, min(1 << 14, len(people)), _FEW)]
+    forms[NUMPY] = lambda: plain(fewer, draw)
+    if tuned is not None:
+        forms[TUNED] = lambda: tuned(fewer, draw)
     taken = shortest(forms)
     own = taken["own"] / len(crowd)
-    ratios = {KVUE: taken[KVUE] / kvue_people / own}
-    if plain is not None:
-        ratios[NUMPY] = taken[NUMPY] / len(fewer) / own
-    words = -(-plan.most_words // BLOCK_WORDS) * BLOCK_WORDS
-    ratios[LIMIT] = words * seconds_per_word() / own
+    ratios = {name: taken[name] / len(fewer) / own for name in (NUMPY, TUNED) if name in taken}
+    ratios[KVUE] = taken[KVUE] / kvue_people / own
+    ratios[LIMIT] = blocks_taken(plan) * WORDS_PER_BLOCK * seconds_per_word() / own
     if task.peer is not None:
         ratios |= timing.packages(*task.peer, own)
     return SpeedRow(task.name, own, "person", ratios, task.aims)
+
+
+def blocks_taken(plan: Plan) -> int:
+    """The blocks of words that everyone's report takes; of bits in planes, those of the first eight."""
+    channel: Any = plan.channels[0]
+    if plan.layout.one_cell or len(plan.channels) > 1 or not isinstance(channel, Symbols):
+        return -(-plan.most_words // WORDS_PER_BLOCK)
+    whole, last = divmod(channel.positions, 32)
+    return -(-plan.channel_start(0) // WORDS_PER_BLOCK) + 2 * whole + -(-12 * last // 128)
 
 
 def tally_rows(timing: Timing) -> Iterator[SpeedRow]:
@@ -169,10 +186,11 @@ def tally_rows(timing: Timing) -> Iterator[SpeedRow]:
     plan, draw = Plan.of(Schema.of(KEYS), "kvue", 1), Coins.stated("tally").generator()
     count = timing.count(1e-9, 10_000_000, 10_000)
     codes = draw.integers(0, plan.layout.codes, count).astype(plan.layout.code_type)
-    reports = Reports(plan.hash, codes=codes)
+    reports, wide = Reports(plan.hash, codes=codes), codes.astype(np.int64)
     forms: dict[str, Callable[[], object]] = {
         "own": lambda: Tally(plan).add(reports),
         NUMPY: lambda: np.bincount(codes, minlength=plan.layout.codes),
+        TUNED: lambda: np.bincount(wide, minlength=plan.layout.codes),
     }
     yield _tally_row("tally, codes of 16 bits", forms, count, codes.nbytes, {NUMPY: 3})
     bits = STATES[-1]
@@ -181,7 +199,11 @@ def tally_rows(timing: Timing) -> Iterator[SpeedRow]:
     unary = plan.privatise(one_each(rows, bits), Coins.secure())
     packed = plan.packing.packed(unary)
     marks = np.unpackbits(packed, axis=1, bitorder="little")
-    forms = {"own": lambda: Tally(plan).add(unary), NUMPY: lambda: marks.sum(axis=0)}
+    forms = {
+        "own": lambda: Tally(plan).add(unary),
+        NUMPY: lambda: marks.sum(axis=0),
+        TUNED: lambda: sums_of_bytes(marks),
+    }
     yield _tally_row(f"tally, unary, {bits:,} bits", forms, rows, packed.nbytes, {NUMPY: 10})
     yield _decoding_row(timing, bits)
 
@@ -192,10 +214,8 @@ def _tally_row(
     for form in forms.values():
         form()
     taken = shortest(forms)
-    ratios = {
-        NUMPY: taken[NUMPY] / taken["own"],
-        LIMIT: size * seconds_per_byte() / taken["own"],
-    }
+    ratios = {name: taken[name] / taken["own"] for name in (NUMPY, TUNED)}
+    ratios[LIMIT] = size * seconds_per_byte() / taken["own"]
     return SpeedRow(name, taken["own"] / count, "report", ratios, aims)
 
 
