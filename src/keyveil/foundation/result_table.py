@@ -79,4 +79,4 @@ def interval_cell(low: float, high: float) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return not cell or cell[0] in "-+.0123456789[?∞±" or cell in ("unbounded", "none")
+    return not cell or cell[0] in "-+.0123456789[?∞±<" or cell in ("unbounded", "none")
