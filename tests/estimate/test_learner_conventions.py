@@ -201,9 +201,9 @@ def test_everything_learned_is_a_frame(exact):
 
 
 def test_tables_of_what_is_learned_are_short_and_look_like_all_others(exact):
-    """Rules, factors, edges and cells are tables of the kind that answers are, and show few rows of many."""
+    """Rules, factors, edges and cells are tables like answers, and show few rows of many."""
     schema = Schema.of(40, 1, 5)
-    records = [{i: 5, i + 1: 5} for i in range(0, 40, 2)] + [{i: 1 for i in range(39)}]
+    records = [{i: 5, i + 1: 5} for i in range(0, 40, 2)] + [dict.fromkeys(range(39), 1)]
     many = ExactEvidence(Population(schema, People.of_records(schema, records)))
     learned = [rules(many), NaiveBayes("0").fit(many), ChowLiu().fit(many), Cube(many, list("012"))]
     for result in learned:
