@@ -423,6 +423,13 @@ def test_words_of_pictures_are_whole_and_apart():
     pyplot.close("all")
 
 
+def test_columns_of_text_are_below_each_other_whatever_the_letters():
+    """In a terminal a wide letter takes two columns, and an accent of its own none."""
+    rows = (("tea", "1"), ("紅茶", "2"), ("the\u0301", "3"))
+    lines = str(ResultTable(("key", "share"), rows)).splitlines()
+    assert lines == ["key   share", "tea       1", "紅茶      2", "the\u0301       3"]
+
+
 def test_a_notebook_shows_few_rows_of_many():
     rules = kv.learn.Rules()
     assert repr(rules) == "no rule is above noise"
