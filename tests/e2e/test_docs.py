@@ -80,9 +80,9 @@ def _command(line: str, shown: list[str]) -> str:
     return f"__import__('page_commands').run_as_shown({words[1:]!r}, {shown!r})"
 
 
-INSIDE = {"docs/api.md", "docs/extend.md", "docs/wire.md"}
-"""Pages of contributors, as decisions are, too, and the reference, whose directives name the module of
-each docstring. All others import public modules alone."""
+INSIDE = {"docs/api.md", "docs/extend.md"}
+"""The page of contributors, as decisions are, too, and the reference, whose directives name the module
+of each docstring. All others import public modules alone."""
 
 INNER = re.compile(r"^\s*(?:from|import) keyveil\.(?!testing )\S+", re.MULTILINE)
 """Imports of inner modules. ``testing`` is public as it stands; other names are the package's own."""

@@ -308,7 +308,7 @@ def test_a_cube_that_no_view_holds_has_ranges_and_a_guess(meals):
     assert made["how"] == "range"
     assert made["cells"][0]["share"]["value"] is None
     assert sum(cell["guess"] for cell in made["cells"]) == pytest.approx(1)
-    assert cube.table().splitlines()[0].split() == [*meals.schema.keys, "share", "people", "guess"]
+    assert str(cube.table()).splitlines()[0].split() == [*meals.schema.keys, "share", "people", "guess"]
     known = Cube(private(meals, 2, 100_000), ["Hamburger", "Fries"])
     assert known.document()["cells"][0]["guess"] is None
     assert known.guess(Fries="held") == pytest.approx(known.cell(Fries="held").value)
@@ -321,8 +321,8 @@ def test_exact_cube_cells_and_shares(meals):
     sliced = cube.slice(Hamburger="held")
     assert sliced.keys == ("Fries",)
     assert sliced.share(Fries="held").value == pytest.approx(0.75)
-    title, headings, *_ = sliced.table().splitlines()
-    assert title == "where Hamburger held"
+    title, headings, *_ = str(sliced).splitlines()
+    assert title == "where Hamburger is held"
     assert headings.split() == ["Fries", "share", "of", "these", "people"]
 
 

@@ -30,6 +30,7 @@ from keyveil.estimate.learn.rules import RuleOptions
 from keyveil.estimate.learn.tree import TreeOptions
 from keyveil.foundation.errors import QueryError, RecordError, TableError
 from keyveil.foundation.frame_output import frame_of
+from keyveil.foundation.shown_result import MOST_SHOWN
 from keyveil.simulate.tallies import Population
 
 KEYS = ["Hamburger", "Fries", "Pepsi"]
@@ -197,6 +198,49 @@ def test_everything_learned_is_a_frame(exact):
     assert leaves.share.sum() == pytest.approx(1)
     with pytest.raises(TableError, match="unknown kind of frame 'spark'; known: pandas, polars, arrow"):
         frame_of({"a": [1]}, "spark")
+
+
+def test_tables_of_what_is_learned_are_short_and_look_like_all_others(exact):
+    """Rules, factors, edges and cells are tables like answers, and show few rows of many."""
+    schema = Schema.of(40, 1, 5)
+    records = [{i: 5, i + 1: 5} for i in range(0, 40, 2)] + [dict.fromkeys(range(39), 1)]
+    many = ExactEvidence(Population(schema, People.of_records(schema, records)))
+    learned = [rules(many), NaiveBayes("0").fit(many), ChowLiu().fit(many), Cube(many, list("012"))]
+    for result in learned:
+        rows = len(result.to_arrow())
+        assert rows > MOST_SHOWN
+        assert len(str(result).splitlines()) == MOST_SHOWN + (
+            2 if isinstance(result, ChowLiu | Cube) else 3
+        )
+        assert str(result).splitlines()[-1].startswith(f"and {rows - MOST_SHOWN:,} more ")
+        html = result._repr_html_()
+        assert html == result.table()._repr_html_()
+        assert 'class="dataframe"' in html
+        assert html.count("<tr>") == MOST_SHOWN + 1
+        assert len(result.table(most=None).rows) == rows
+    assert str(rules(exact)[:1]).splitlines()[0] == "1 rule above noise"
+    assert rules(exact)[0].condition in str(rules(exact))
+    assert str(rules(exact, min_lift=9)) == "no rule is above noise"
+
+
+def test_the_frame_of_rules_names_keys_as_other_frames_do(exact):
+    """So that a frame of rules joins with one of answers."""
+    frame = rules(exact).to_frame()
+    assert {*frame.antecedent, *frame.consequent} <= set(KEYS)
+    listed = rules(exact, given="either", conditions=2).to_frame().antecedent
+    assert {"Pepsi, !Fries", "Fries, !Pepsi", "!Pepsi"} & set(listed)
+    assert not any(word in text for text in listed for word in ("with", " and "))
+
+
+def test_a_guess_is_called_one_wherever_it_is_shown(tally, exact):
+    """Reports about two keys leave open how three go together."""
+    tree = DecisionTree("Fries", max_depth=3, significance=0.999999, min_share=0).fit(tally)
+    assert tree.how_ == "maximum entropy"
+    for shown_text in (str(tree), tree._repr_html_()):
+        assert "a guess below the first question" in shown_text
+    assert "no view holds these keys together" in str(Cube(tally, KEYS))
+    for known in (DecisionTree("Fries").fit(exact), Cube(exact, KEYS)):
+        assert "no view" not in str(known)
 
 
 def test_cells_of_html_are_escaped():

@@ -44,10 +44,11 @@ def test_a_terminal_shows_a_bar_and_a_file_none(monkeypatch):
         stream = io.StringIO()
         stream.isatty = lambda terminal=terminal: terminal
         monkeypatch.setattr(sys, "stderr", stream)
-        with bars.progress_bar("comparing", 4) as on_progress:
+        with bars.progress_bar("comparing", 4000) as on_progress:
             on_progress(2)
-            on_progress(4)
+            on_progress(4000)
         assert ("comparing" in stream.getvalue()) == terminal
+        assert ("0 of 4,000, ? left" in stream.getvalue()) == terminal
         assert stream.getvalue().split("\r")[-1] == "", "nothing is left on the line"
 
 

@@ -157,6 +157,25 @@ def test_the_index_of_a_wide_frame_is_never_a_key():
         kv.People.from_frame(wide, narrow, person="user", wide=True, everyone="frame")
 
 
+def test_a_wide_frame_may_have_columns_of_several_levels_and_people_in_its_index():
+    long = pd.DataFrame({"user": [7, 8, 8], "film": ["Up", "Up", "It"], "year": [1, 1, 2]})
+    wide = long.assign(stars=[1.0, 5, 2]).pivot(index="user", columns=["film", "year"], values="stars")
+    schema = kv.Schema.from_frame(wide, "user", **STARS, wide=True)
+    assert schema.keys == ("('Up', 1)", "('It', 2)")
+    people = kv.People.from_frame(wide, schema, everyone="frame")
+    assert [dict(record) for record in records(people, schema)] == [
+        {"('Up', 1)": 1},
+        {"('Up', 1)": 5, "('It', 2)": 2},
+    ]
+
+
+def test_a_misspelt_column_of_a_wide_frame_is_named():
+    wide = pd.DataFrame({"user": [7, 8], "Alein": [1.0, 5], "Cats": [2.0, 2]})
+    schema = kv.Schema.of(["Alien", "Cats"], 1, 5)
+    with pytest.raises(kv.TableError, match="column 'Alien' is not in the table; did you mean 'Alein'"):
+        kv.People.from_frame(wide, schema, "user", wide=True, everyone="frame")
+
+
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
@@ -382,6 +401,7 @@ def test_without_everyone_a_line_says_how_many_hold_none_of_the_keys():
         5,
         5.0,
         np.int64(5),
+        Decimal(5),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -409,8 +429,10 @@ def test_who_has_no_row_reports_as_one_who_holds_nothing():
         (3, "everyone is 3, but the table names 4 people"),
         ("everybody", "a collection of names, a whole number, or 'frame'"),
         ("3000", "or 'frame'; this is text, so leave out the quotation marks"),
+        ("all", "or 'frame'$"),
         (2.5, "a collection of names"),
         ([1, 2, 3, 4, None], "everyone has an empty name"),
+        (pd.array([1, 2, 3, 4, None], dtype="Int64"), "everyone has an empty name"),
         (LONG[["user"]], r"everyone is a frame; pass its column of names"),
     ],
 )
@@ -499,8 +521,14 @@ def test_values_may_not_matter():
     schema = kv.Schema.from_frame(frame, "user", "film", None, top=2)
     tally = kv.Plan.of(schema, "rr", 20).collect(frame, kv.Coins.stated("rr"), everyone="frame")
     assert tally.reports == 4
-    with pytest.raises(kv.TableError, match="asks for values; pass value="):
+    with pytest.raises(kv.TableError, match=r"asks for values; pass value=.*every row the same"):
         kv.Plan.of(schema, "kvue", 1).collect(frame, everyone="frame")
+    plan = kv.Plan.choose(schema, 4, 1e5, held=1)
+    assert "mean" not in plan.mechanism.answers, "there is no mean to ask for"
+    assert plan.collect(frame, everyone="frame").reports == 4
+    valued = frame.assign(value=1)
+    one = kv.Schema.from_frame(valued, "user", "film", low=0, high=1)
+    assert kv.Plan.of(one, "kvue", 1).collect(valued, everyone="frame").reports == 4
 
 
 def test_a_list_of_records_and_a_file_are_people_too(tmp_path):

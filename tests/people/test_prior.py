@@ -79,3 +79,8 @@ def test_one_key_each_is_said_with_sizes():
 def test_what_cannot_be_believed_is_refused(given, said):
     with pytest.raises(PlanError, match=said):
         Prior.of(**given)
+
+
+def test_a_prior_says_once_how_many_keys_are_held():
+    for prior in (Prior.of(6, held=4), Prior.of(6)):
+        assert repr(prior).count("held on average") == 1

@@ -138,6 +138,16 @@ def test_keys_are_found_by_their_name():
         (lambda: ADVICE.plot("y", "epsilon"), kv.TableError, "ax is the axes of matplotlib"),
         (lambda: kv.Plan.of(PLAN.schema, 2, "kvue"), kv.PlanError, "a mechanism is named by text"),
         (lambda: kv.Query("lfit", "a"), kv.QueryError, "did you mean lift"),
+        (
+            lambda: PAIRS.query("mean(7); lift(7 | Fries)"),
+            kv.QueryError,
+            "the semicolon at position 8 begins another query; give each as a text of its own",
+        ),
+        (
+            lambda: kv.Plan.of(PLAN.schema, "kvue:best", 2),
+            kv.PlanError,
+            "'best' is no parameter",
+        ),
         (lambda: kv.learn.DecisionTree("7", "two").fit(TALLY), kv.KeyveilError, "max_depth is a whole"),
         (lambda: kv.Scheme, AttributeError, "did you mean 'Schema'"),
         (
@@ -413,6 +423,13 @@ def test_words_of_pictures_are_whole_and_apart():
     pyplot.close("all")
 
 
+def test_columns_of_text_are_below_each_other_whatever_the_letters():
+    """In a terminal a wide letter takes two columns, and an accent of its own none."""
+    rows = (("tea", "1"), ("紅茶", "2"), ("the\u0301", "3"))
+    lines = str(ResultTable(("key", "share"), rows)).splitlines()
+    assert lines == ["key   share", "tea       1", "紅茶      2", "the\u0301       3"]
+
+
 def test_a_notebook_shows_few_rows_of_many():
     rules = kv.learn.Rules()
     assert repr(rules) == "no rule is above noise"
@@ -420,4 +437,4 @@ def test_a_notebook_shows_few_rows_of_many():
     plan = kv.Plan.of(kv.Schema.of(20, 1, 5), "pairs", 4)
     html = plan.collect(RECORDS[2:3] * 4000, COINS).bayes("0")._repr_html_()
     assert html.count("<tr>") == 21
-    assert "and 37 more rows" in html
+    assert "and 37 more factors" in html

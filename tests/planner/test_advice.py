@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from keyveil import KeyveilError, Plan, Schema
 from keyveil.people.beliefs import Belief, Beliefs
 from keyveil.people.prior import Prior
+from keyveil.planner.advice_table import ratio_cell
 from keyveil.planner.curves import curves
 from keyveil.planner.planner import Advice, advise
 from keyveil.plot import plain_number, plot_curves
@@ -118,6 +119,19 @@ def test_what_cannot_be_chosen_from_is_refused_in_one_line(wrong, said):
     with pytest.raises(KeyveilError, match=said) as caught:
         Plan.choose(**given)
     assert "\n" not in str(caught.value)
+
+
+def test_a_text_may_be_queries():
+    """As at the terminal: one query, or several with semicolons between them."""
+    listed = Plan.choose(SCHEMA, 4, 1e5, ask=["mean(0 | 1)", "lift(2 | 1)"], held=2)
+    assert Plan.choose(SCHEMA, 4, 1e5, ask="mean(0 | 1); lift(2 | 1)", held=2) == listed
+    with pytest.raises(KeyveilError, match="no key '9'"):
+        Plan.choose(SCHEMA, 4, 1e5, ask="mean(0 | 9)")
+
+
+@pytest.mark.parametrize(("ratio", "cell"), [(1.004, "1.00"), (12.345, "12.35"), (120605.06, "120,605")])
+def test_a_large_ratio_has_no_decimals(ratio, cell):
+    assert ratio_cell(ratio) == cell
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -81,6 +81,8 @@ def shown(tally: kv.Tally, comparison: kv.MechanismComparison, ax: Axes) -> None
         assert_type(learner._repr_html_(), str)
         assert_type(learner.plot(ax=ax), Axes)
         learner.to_frame("arrow"), learner.to_arrow()
+    for table in (tally.rules(), tally.bayes("Alien"), tally.chow_liu(), tally.cube(["Alien"])):
+        assert_type(str(table.table(most=None)), str)
     total = sum([tally, tally])
     assert isinstance(total, kv.Tally)
     assert_type(total + tally, kv.Tally)

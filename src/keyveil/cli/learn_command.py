@@ -11,10 +11,10 @@ import click
 from ..estimate.answer import Estimate
 from ..estimate.learn.bayes import NaiveBayes
 from ..estimate.learn.chow_liu import ChowLiu
-from ..estimate.learn.cube import Cube
+from ..estimate.learn.cube import OF_A_CUBE, Cube
 from ..estimate.learn.rules import CONTROLS, SIGNS
 from ..estimate.learn.rules import rules as find_rules
-from ..estimate.learn.tree import CRITERIA, DecisionTree
+from ..estimate.learn.tree import CRITERIA, OF_A_TREE, DecisionTree
 from ..estimate.together.conditional import Conditionals
 from ..foundation.errors import QueryError
 from ..plan.plan import Plan
@@ -22,15 +22,6 @@ from ..plan.tally import Tally
 from .arguments import Given, level_option, plan_argument, read_count, tally_argument
 from .output import as_json, figure, interval, print_json, print_table
 from .output_files import PICTURE, writes_files
-
-OF_A_TREE = (
-    "a guess below the first split: no view holds these keys together, and their law is the one of "
-    "maximum entropy; 'keyveil query' gives the range that the views leave open"
-)
-OF_A_CUBE = (
-    "no view holds these keys together, so there is no estimate: intervals cover every share that "
-    "agrees with the views, widened for sampling error; the guess is one of them (maximum entropy)"
-)
 
 
 @click.group()

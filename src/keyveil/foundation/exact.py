@@ -91,8 +91,8 @@ def count_of(number: object, name: str, example: str, below: float = inf) -> int
 
 
 def text_hint(number: object) -> str:
-    """For an error about something that is no number: that it is text, if it is."""
-    if not isinstance(number, str):
+    """For an error about something that is no number: that it is a number in a text, if it is."""
+    if not (isinstance(number, str) and any(map(str.isdigit, number))):
         return ""
     return "; this is text, so leave out the quotation marks, and commas, too"
 

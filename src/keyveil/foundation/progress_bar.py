@@ -12,7 +12,7 @@ from typing import Any
 Progress = Callable[[int], None]
 """Called with the number of things that are done."""
 
-TERMINAL = "{desc} {bar:30} {n_fmt} of {total_fmt}, {remaining} left"
+TERMINAL = "{desc} {bar:30} {n:,} of {total:,}, {remaining} left"
 
 
 @contextmanager

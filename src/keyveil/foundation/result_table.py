@@ -24,11 +24,11 @@ class ResultTable:
         return replace(self, rows=self.rows[:most], notes=(more, *self.notes))
 
     def __str__(self) -> str:
-        widths = [max(map(len, column)) for column in zip(self.headings, *self.rows, strict=True)]
+        widths = [max(map(_width, column)) for column in zip(self.headings, *self.rows, strict=True)]
         right = self._right()
         lines = [
             "  ".join(
-                cell.rjust(width) if to_right else cell.ljust(width)
+                _filled(cell, width, to_right)
                 for cell, width, to_right in zip(row, widths, right, strict=True)
             ).rstrip()
             for row in (self.headings, *self.rows)
@@ -59,6 +59,21 @@ class ResultTable:
         return f"<div>{title}{table}{notes}</div>"
 
 
+def _width(text: str) -> int:
+    """The number of columns that a text takes in a terminal: wide letters take two, accents none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _filled(cell: str, width: int, to_right: bool) -> str:
+    """A cell with spaces up to a width, before it or after it."""
+    spaces = " " * (width - _width(cell))
+    return spaces + cell if to_right else cell + spaces
+
+
 def figure(value: float) -> str:
     """A number in about four digits, never -0; a question mark if it is unknown."""
     if isnan(value):
@@ -79,4 +94,4 @@ def interval_cell(low: float, high: float) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return not cell or cell[0] in "-+.0123456789[?∞±" or cell in ("unbounded", "none")
+    return not cell or cell[0] in "-+.0123456789[?∞±<" or cell in ("unbounded", "none")

@@ -88,7 +88,8 @@ class Prior:
 
     def __repr__(self) -> str:
         held = float(self.sizes @ np.arange(len(self.sizes)))
-        return f"Prior({self.count.sum():.0f} keys, {three_digits(held)} held on average, {self.source})"
+        known = self.source.partition(" held on average, ")[2] or self.source  # held is said once
+        return f"Prior({self.count.sum():.0f} keys, {three_digits(held)} held on average, {known})"
 
     def __post_init__(self) -> None:
         if not len(self.count) == len(self.frequency) == len(self.values):

@@ -56,12 +56,13 @@ class PlanDoor(ShownResult):
         """The plan with the least predicted error if ``people`` people answer; see ``advise``.
 
         ``schema`` has the keys, and the plan promises ``epsilon``. ``ask`` is "both" (frequency and mean
-        of every key), "frequency", "mean", "conditional" (every key given every other), or a list of
-        queries. ``held`` is the average number of keys that a person holds; ``prior`` is more that is
-        known about people, in its place. Without either it is the plan with the smallest worst
-        regret, whatever number of keys people hold. If no plan can answer, the error says what it would
-        take; ``force`` returns the best one anyway. A warning says if the planner does not expect useful
-        answers from it, or only if people hold certain numbers of keys.
+        of every key; only frequency, if the schema was made with ``value=None``), "frequency", "mean",
+        "conditional" (every key given every other), a query, or a list of queries. ``held`` is the
+        average number of keys that a person holds; ``prior`` is more that is known about people, in its
+        place. Without either it is the plan with the smallest worst regret, whatever number of keys
+        people hold. If no plan can answer, the error says what it would take; ``force`` returns the best
+        one anyway. A warning says if the planner does not expect useful answers from it, or only if
+        people hold certain numbers of keys.
         """
         from ..planner.planner import advise
 
@@ -86,10 +87,11 @@ class PlanDoor(ShownResult):
     ) -> Advice:
         """Every plan that could be taken with its predicted error, best first, and why.
 
-        ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every
-        key given every other), or a list of queries. ``held`` is the average number of keys that a
-        person holds; ``prior`` says more about people, in its place. ``brief`` saves
-        time: if no plan can answer, no larger epsilon is searched for.
+        ``ask`` is "both" (frequency and mean of every key; only frequency, if the schema was made with
+        ``value=None``), "frequency", "mean", "conditional" (every key given every other), a query, or a
+        list of queries. ``held`` is the average number of keys that a person holds; ``prior`` says more
+        about people, in its place. ``brief`` saves time: if no plan can answer, no larger epsilon is
+        searched for.
         """
         from ..planner.planner import advise
 

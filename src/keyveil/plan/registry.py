@@ -89,12 +89,18 @@ def parse_mechanism(name: str, *also: str) -> tuple[str, dict[str, str]]:
     other names that the error knows.
     """
     mechanism, _, rest = name.partition(":")
-    if mechanism_named(mechanism, *also).makes_parts and rest:
+    kind = mechanism_named(mechanism, *also)
+    if kind.makes_parts and rest:
         return mechanism, {"parts": rest.removeprefix("parts=")}
     parameters: dict[str, str] = {}
     for part in filter(None, rest.split("+")):
         parameter, equals, value = part.partition("=")
         if not equals:
+            if "channel" not in kind.parameters:
+                known = ", ".join(kind.parameters) or "none"
+                raise PlanError(
+                    f"{part!r} is no parameter of {mechanism} like NAME=VALUE; known: {known}"
+                )
             parameter, value = "channel", part
         parameters[parameter.strip()] = value.strip()
     return mechanism, parameters

@@ -48,9 +48,14 @@ def answer_cell(option: Option, advice: Advice) -> str:
 def relative_error(option: Option, advice: Advice) -> str:
     """The error over the first's; told nothing, the range of regrets over beliefs."""
     if told_nothing(advice):
-        return f"{min(option.regrets):.2f} to {max(option.regrets):.2f}"
+        return f"{ratio_cell(min(option.regrets))} to {ratio_cell(max(option.regrets))}"
     best = advice.best
-    return f"{option.score / best.score:.2f}" if best.score > 0 else "-"
+    return ratio_cell(option.score / best.score) if best.score > 0 else "-"
+
+
+def ratio_cell(ratio: float) -> str:
+    """A ratio with two decimals; a large one without."""
+    return f"{ratio:.2f}" if ratio < 1000 else f"{ratio:,.0f}"
 
 
 def option_cells(option: Option, advice: Advice) -> list[str]:

@@ -55,9 +55,10 @@ def advise(
     keys, and the choice has the smallest worst regret; for conditionals anything from two keys, because
     people who hold one key say nothing of keys together.
 
-    ``ask`` is "both" (frequency and mean of every key), "frequency", "mean", "conditional" (every key
-    given every other), or a list of queries. ``brief`` saves time: if no plan can answer, no larger
-    epsilon is searched for, and no fact that would help.
+    ``ask`` is "both" (frequency and mean of every key; only frequency, if the schema was made with
+    ``value=None``), "frequency", "mean", "conditional" (every key given every other), a list of queries,
+    or a text of queries with semicolons between them. ``brief`` saves time: if no plan can answer, no
+    larger epsilon is searched for, and no fact that would help.
     """
     promised = epsilon_of(epsilon)
     if not isinstance(schema, Schema):
@@ -219,13 +220,16 @@ def _enough(
 
 def _asked(ask: str | Sequence[str], schema: Schema) -> tuple[str, tuple[Query, ...]]:
     """What kind of answer is asked for, and the queries if they are conditionals."""
+    if isinstance(ask, str) and "(" in ask:
+        ask = [str(query) for query in Query.parse_all(ask)]
     words = isinstance(ask, Sequence) and all(isinstance(word, str) for word in ask)
     if not words or (isinstance(ask, str) and ask not in ASKS):
         near = nearest(ask, ASKS) if isinstance(ask, str) else None
         hint = "" if near is None else f"; did you mean {near!r}?"
         raise PlanError(f"ask is one of {', '.join(ASKS)}, or a list of queries{hint}")
     if isinstance(ask, str):
-        return ask, ()
+        valueless = schema.frame is not None and schema.frame.value is None
+        return "frequency" if ask == "both" and valueless else ask, ()
     queries = tuple(Query.parse(word) for word in ask)
     for query in queries:
         query.places(schema)  # an unknown key is refused here, with the nearest name

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...foundation.arrays import Floats
+from ...foundation.shown_result import MOST_SHOWN
 from .bonds import bond, law_ratios
 from .classifier import Classifier
 from .released import Released, Source
-from .showing import html_table, html_text, text_table
+from .showing import html_text, table_of
 
 if TYPE_CHECKING:
+    from ...foundation.result_table import ResultTable
     from ...plot.style import Axes
 
 
@@ -101,7 +103,12 @@ class NaiveBayes(Classifier):
     def __str__(self) -> str:
         if not self.__sklearn_is_fitted__():
             return repr(self)
-        return f"{self.prior_text()}\n{text_table(*self.headings_and_rows())}"
+        return str(self.table())
+
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """The first factors as a table, of the key that says most first; ``most=None`` shows all."""
+        self._check_fitted()
+        return table_of(*self.headings_and_rows(), self.prior_text()).first(most, "factors")
 
     def prior_text(self) -> str:
         """The law of the classes in words."""
@@ -112,7 +119,7 @@ class NaiveBayes(Classifier):
     def _repr_html_(self) -> str:
         if not self.__sklearn_is_fitted__():
             return html_text(repr(self))
-        return html_table(*self.headings_and_rows(), note=self.prior_text())
+        return self.table()._repr_html_()
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draws how much each key says about the target, and returns the axes."""

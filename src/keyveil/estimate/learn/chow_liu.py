@@ -11,15 +11,17 @@ import numpy as np
 from ...foundation.arrays import Floats, Integers
 from ...foundation.coins import Coins, address
 from ...foundation.errors import QueryError
+from ...foundation.shown_result import MOST_SHOWN
 from ...people.people import People, place_type
 from .bonds import bond, law_ratios
 from .classifier import Classes, Classifier
 from .independence import keys_independence
 from .released import Released, Source, check_chance
 from .rows import Rows, digit_chances
-from .showing import chance, html_table, html_text, text_table
+from .showing import chance, html_text, table_of
 
 if TYPE_CHECKING:
+    from ...foundation.result_table import ResultTable
     from ...plot.style import Axes
 
 
@@ -254,12 +256,17 @@ class ChowLiu(Classifier):
             return repr(self)
         if not self.edges_:
             return f"no two keys are dependent beyond noise at a level of {self.significance:g}"
-        return text_table(*self.headings_and_rows())
+        return str(self.table())
+
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """The first edges as a table, the most informative first; ``most=None`` shows all."""
+        self._check_fitted()
+        return table_of(*self.headings_and_rows()).first(most, "edges")
 
     def _repr_html_(self) -> str:
         if not self.__sklearn_is_fitted__() or not self.edges_:
             return html_text(str(self))
-        return html_table(*self.headings_and_rows())
+        return self.table()._repr_html_()
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the keys as points and the edges as lines, wider with more information."""

@@ -14,20 +14,26 @@ import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import QueryError, choices
-from ...foundation.shown_result import FrameResult
+from ...foundation.shown_result import MOST_SHOWN, ShownResult
 from ..answer import Estimate, ratio
 from ..together.joint import JointMoments
 from .released import KnownStatistic, Released, Source, shown, within
-from .showing import html_table, interval_columns, text_table
+from .showing import interval_columns, table_of
 
 if TYPE_CHECKING:
+    from ...foundation.result_table import ResultTable
     from ...plot.style import Axes
 
 Part = str | bool
 """A part of a key: absent, held, or a level by name (low, high). True means held, False absent."""
+OF_A_CUBE = (
+    "no view holds these keys together, so there is no estimate: intervals cover every share that "
+    "agrees with the views, widened for sampling error; the guess is one of them (maximum entropy)"
+)
+"""What the cells rest on if no view holds all keys."""
 
 
-class Cube(FrameResult):
+class Cube(ShownResult):
     """Shares of people by the states of a few keys, from the law of a view that holds them all.
 
     All cells come from one law, so sums of cells agree exactly. If no view holds all keys, ``how`` is
@@ -262,24 +268,15 @@ class Cube(FrameResult):
         ]
         return [*self.keys, "share", *more], rows
 
-    def table(self) -> str:
-        """The cells as lines of text, largest digit last, below the slices."""
-        note = self._note()
-        return "\n".join([*([note] if note else []), text_table(*self.headings_and_rows())])
-
-    def _note(self) -> str:
-        """The slices in words."""
-        conditions = [f"{key} {words}" for key, words in self.where.items()]
-        return f"where {', '.join(conditions)}" if conditions else ""
-
-    def __str__(self) -> str:
-        return self.table()
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """The first cells as a table below the slices, highest level last; ``most=None`` shows all."""
+        conditions = [f"{key} is {part}" for key, part in self.where.items()]
+        title = f"where {', '.join(conditions)}" if conditions else ""
+        notes = [OF_A_CUBE] if self.how == "range" else []
+        return table_of(*self.headings_and_rows(), title, notes).first(most, "cells")
 
     def __repr__(self) -> str:
         return f"Cube({', '.join(self.keys)})"
-
-    def _repr_html_(self) -> str:
-        return html_table(*self.headings_and_rows(), note=self._note())
 
     def columns(self) -> dict[str, list[Any]]:
         """The cells as columns: their parts, their share of all people and of this cube, their count.

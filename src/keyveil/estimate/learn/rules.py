@@ -13,22 +13,24 @@ import numpy as np
 
 from ...foundation.arrays import Floats
 from ...foundation.errors import QueryError
-from ...foundation.shown_result import FrameResult
+from ...foundation.shown_result import MOST_SHOWN, ShownResult
 from ..answer import Estimate, plain, ratio
 from ..together.conditional import Conditionals, query_weights
 from ..together.joint import JointMoments
 from ..together.query import Query
 from .independence import AnswerPair, excess, law_with_lift
 from .released import Released, Source, check_chance, shown, within
-from .showing import chance, html_table, html_text, interval_columns, text_table
+from .showing import chance, html_text, interval_columns, table_of
 
 if TYPE_CHECKING:
+    from ...foundation.result_table import ResultTable
     from ...plot.style import Axes
 
 SIGNS = {"held": (True,), "absent": (False,), "either": (True, False)}
 """The signs of conditions by the name of ``given``."""
 CONTROLS = ("benjamini_yekutieli", "benjamini_hochberg")
 """Names of the controls of the false-discovery rate, the default first."""
+NO_RULE = "no rule is above noise"
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,7 +86,7 @@ class Rule:
         )
 
 
-class Rules(FrameResult, list[Rule]):
+class Rules(ShownResult, list[Rule]):
     """Rules above noise, the lower end of the lift's interval first; a list with a frame and a plot."""
 
     origin: str = ""
@@ -106,9 +108,14 @@ class Rules(FrameResult, list[Rule]):
         return part
 
     def columns(self) -> dict[str, list[Any]]:
-        """The rules as columns: words, then each estimate with both ends of its interval."""
+        """The rules as columns: keys, then each estimate with both ends of its interval.
+
+        An antecedent is written as in a query: the key, with ! before one that is not held.
+        """
         columns: dict[str, list[Any]] = {
-            "antecedent": [rule.condition for rule in self],
+            "antecedent": [
+                ", ".join(("" if held else "!") + key for key, held in rule.antecedent) for rule in self
+            ],
             "consequent": [rule.consequent for rule in self],
         }
         for name in ("frequency", "reverse", "lift", "support"):
@@ -131,18 +138,16 @@ class Rules(FrameResult, list[Rule]):
         ]
         return headings, rows
 
-    def __str__(self) -> str:
-        return text_table(*self.headings_and_rows()) if self else "no rule is above noise"
+    def table(self, most: int | None = MOST_SHOWN) -> ResultTable:
+        """The first rules as a table; ``most=None`` shows all."""
+        title = f"{len(self):,} rule{'' if len(self) == 1 else 's'} above noise"
+        return table_of(*self.headings_and_rows(), title).first(most, "rules")
 
-    def __repr__(self) -> str:
-        return str(self)
+    def __str__(self) -> str:
+        return str(self.table()) if self else NO_RULE
 
     def _repr_html_(self) -> str:
-        if not self:
-            return html_text(str(self))
-        return html_table(
-            *self.headings_and_rows(), note=f"{len(self)} rules" if len(self) != 1 else "1 rule"
-        )
+        return self.table()._repr_html_() if self else html_text(NO_RULE)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the lift of each rule with its interval, and returns the axes."""

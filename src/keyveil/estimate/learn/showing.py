@@ -1,11 +1,11 @@
-"""How what is learned shows itself: columns with intervals, tables as text and HTML."""
+"""How what is learned shows itself: columns with intervals, tables, text in HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
-from ...foundation.shown_result import MOST_SHOWN
+from ...foundation.result_table import ResultTable
 from ..answer import Estimate
 
 
@@ -23,25 +23,11 @@ def chance(value: float) -> str:
     return f"{value:.1e}" if value >= 1e-99 else "< 1e-99"
 
 
-def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns below their headings."""
-    lines = [list(headings), *(list(row) for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(headings))]
-    padded = ([cell.ljust(w) for cell, w in zip(line, widths, strict=True)] for line in lines)
-    return "\n".join("  ".join(cells).rstrip() for cells in padded)
-
-
-def html_table(headings: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
-    """An HTML table of the first rows, for notebooks; all cells are escaped."""
-    head = "".join(f'<th style="text-align:left">{escape(cell)}</th>' for cell in headings)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="text-align:left">{escape(cell)}</td>' for cell in row) + "</tr>"
-        for row in rows[:MOST_SHOWN]
-    )
-    more = len(rows) - MOST_SHOWN
-    notes = [note, f"and {more:,} more rows; print or to_frame() shows them all" if more > 0 else ""]
-    below = "".join(f"<p>{escape(line)}</p>" for line in notes if line)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+def table_of(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", notes: Sequence[str] = ()
+) -> ResultTable:
+    """A table of all rows, with lines above and below."""
+    return ResultTable(tuple(headings), tuple(map(tuple, rows)), title, tuple(notes))
 
 
 def html_text(text: str) -> str:

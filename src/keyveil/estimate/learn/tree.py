@@ -27,6 +27,11 @@ DEEPEST = 6
 """Largest depth of a tree."""
 TRIED = 5
 """Number of the best splits of a node that are tested before it becomes a leaf."""
+OF_A_TREE = (
+    "a guess below the first question: no view holds these keys together, and their law is the one of "
+    "maximum entropy; intervals there are the range that the views leave open"
+)
+"""What the leaves rest on if no view holds the keys of a path."""
 
 
 class TreeSplit(NamedTuple):
@@ -210,7 +215,9 @@ class DecisionTree(Classifier):
         return "\n".join(self._lines(self.root_, ""))
 
     def __str__(self) -> str:
-        return self.text() if self.__sklearn_is_fitted__() else repr(self)
+        if not self.__sklearn_is_fitted__():
+            return repr(self)
+        return self.text() if self.how_ == "view" else f"{self.text()}\n{OF_A_TREE}"
 
     def _repr_html_(self) -> str:
         return html_text(str(self))

@@ -200,7 +200,7 @@ class _Parser:
         if self._peek() == ",":
             raise QueryError(
                 f"a query has one target, and the comma at position {self.at + 1} begins another; ask "
-                "for each by itself, with ; between them"
+                "for each in a query of its own"
             )
         given: list[tuple[str, bool]] = []
         if self._peek() == "|":
@@ -212,6 +212,11 @@ class _Parser:
         if self._peek() != ")":
             self._expected("',' or ')'" if given else "'|' or ')'")
         self._mark(")")
+        if self._peek() == ";":
+            raise QueryError(
+                f"the semicolon at position {self.at + 1} begins another query; give each as a text of "
+                "its own"
+            )
         if self._peek():
             self._expected("the end of the query")
         return Query(kind, target, tuple(given))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from math import isnan
 from numbers import Integral, Real
 from typing import Any
@@ -33,7 +34,8 @@ def with_everyone(people: People, everyone: Any) -> People:
         if everyone != FRAME:
             raise TableError(NO_PEOPLE + text_hint(everyone))
         return people
-    if isinstance(everyone, Real) and not isinstance(everyone, bool) and float(everyone).is_integer():
+    number = isinstance(everyone, Real | Decimal) and not isinstance(everyone, bool)
+    if number and float(everyone).is_integer():
         return _joined(people, _unnamed(range(number_absent(int(float(everyone)), len(people)))))
     addresses = _addresses(everyone)
     known, named = _one_each(people.addresses), _one_each(addresses)
@@ -104,7 +106,8 @@ def _name(person: Any) -> Person:
         return int(person)
     if isinstance(person, float | np.floating) and float(person).is_integer():
         return int(person)
-    if person is None or (isinstance(person, Real) and isnan(person)):
+    nothing = person is None or type(person).__name__ == "NAType"  # pandas' own NA
+    if nothing or (isinstance(person, Real) and isnan(person)):
         raise TableError("everyone has an empty name; leave it out")
     raise CoinsError("a person is named by a whole number or by text")
 

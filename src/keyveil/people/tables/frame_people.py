@@ -138,7 +138,11 @@ def people_of_frame(
         people = People.of_records(schema, source)
         return people if everyone is None else with_everyone(people, everyone)
     if columns.value is None and values and schema.levels != 1:
-        raise TableError("this plan asks for values; pass value=, the column that holds them")
+        raise TableError(
+            "this plan asks for values; pass value=, the column that holds them; if values do not "
+            "matter, take a plan that asks for none, like Plan.choose(..., ask='frequency'), or give "
+            "every row the same one, like frame.assign(value=1) with low=0 and high=1"
+        )
     people = _read(schema, source, columns)
     if everyone is None:
         _tell_absent(schema, people)

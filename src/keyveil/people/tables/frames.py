@@ -194,11 +194,11 @@ def flat_frame(source: Any, wanted: Collection[str | None]) -> Any:
     """
     if not (hasattr(source, "reset_index") and hasattr(source, "columns")):
         return source
+    source = source.set_axis([key_name(name) or str(name) for name in source.columns], axis=1)
     levels = [name for name in source.index.names if name is not None and name in wanted]
     if levels:
         source = source.reset_index(level=[name for name in levels if name not in source.columns])
-    source = source.reset_index(drop=True)
-    frame = source.set_axis([key_name(name) or str(name) for name in source.columns], axis=1)
+    frame = source.reset_index(drop=True)
     sparse = [name for name, kind in frame.dtypes.items() if type(kind).__name__ == "SparseDtype"]
     return frame.assign(**{name: frame[name].sparse.to_dense() for name in sparse}) if sparse else frame
 

@@ -57,7 +57,11 @@ def wide_people(
     table = wide_table(source, schema.keys, person=person)
     lacking = [key for key in schema.keys if key not in table.column_names]
     if lacking:
-        raise TableError(f"column {lacking[0]!r} is not in the table; a wide table has one for each key")
+        near = nearest(lacking[0], table.column_names)
+        hint = "" if near is None else f"did you mean {near!r}? "
+        raise TableError(
+            f"column {lacking[0]!r} is not in the table; {hint}a wide table has one for each key"
+        )
     if valued:
         columns = [_numbers(table.column(key), key) for key in schema.keys]
     else:
