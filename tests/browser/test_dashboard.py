@@ -407,6 +407,29 @@ def test_an_admin_makes_pauses_and_closes_a_collection(page, collector, tmp_path
     assert state() == "closed"
 
 
+def test_a_new_token_can_be_copied_and_a_copy_that_fails_is_said(page, collector):
+    """It is shown once, so nobody closes the dialog in the belief that it was copied."""
+    enter(page, collector)
+    expect(page.get_by_role("heading", name="Collections")).to_be_visible()
+    page.get_by_role("button", name="Make a token").click()
+    token = page.locator("[data-role=token]").text_content()
+    buttons = page.get_by_role("dialog").get_by_role("button")
+    clipboard = """() => Object.defineProperty(navigator, "clipboard",
+      { configurable: true, value: VALUE })"""
+    page.evaluate(clipboard.replace("VALUE", "{ writeText: async (text) => { window.copied = text } }"))
+    buttons.filter(has_text="Copy").click()
+    expect(buttons.filter(has_text="Copied")).to_have_count(1)
+    assert page.evaluate("() => window.copied") == token
+    expect(buttons.filter(has_text="Copy")).to_have_count(1)
+    for value in ("undefined", "{ writeText: () => Promise.reject(new Error()) }"):  # no https; refused
+        page.evaluate(clipboard.replace("VALUE", value))
+        page.evaluate("() => getSelection().removeAllRanges()")
+        buttons.filter(has_text="Copy").click()
+        expect(buttons.filter(has_text="Selected: now press Ctrl-C")).to_have_count(1)
+        assert page.evaluate("() => String(getSelection())") == token
+        expect(buttons.filter(has_text="Copy")).to_have_count(1)
+
+
 # -- everyone ----------------------------------------------------------------------------------------
 
 
