@@ -430,6 +430,24 @@ def test_a_new_token_can_be_copied_and_a_copy_that_fails_is_said(page, collector
         expect(buttons.filter(has_text="Copy")).to_have_count(1)
 
 
+@pytest.mark.parametrize("route", ["**/v1/session", "**/menu/status"])
+def test_a_page_that_could_not_be_loaded_can_be_tried_again(watch, page, collector, route):
+    """The collector cannot be reached for a moment; the link's view comes back without a reload."""
+    filled(collector)
+    enter(page, collector)
+    watch.allow("ERR_FAILED")
+    page.route(route, lambda request: request.abort())
+    page.goto("about:blank")
+    page.goto(f"{collector.url}/#/c/menu/plan")
+    again = page.get_by_role("button", name="Try again")
+    expect(page.get_by_role("alert")).to_have_text("the collector cannot be reached now")
+    with page.expect_event("requestfailed"):
+        again.click()
+    page.unroute_all()
+    again.click()
+    expect(page.get_by_role("heading", name="What a client sends")).to_be_visible()
+
+
 # -- everyone ----------------------------------------------------------------------------------------
 
 

@@ -38,6 +38,11 @@ export function say(words) {
   document.getElementById("said").textContent = words;
 }
 
+/** What is shown in place of a page that could not be loaded. */
+export function failure(error, again) {
+  return h("section", { class: "card" }, h("p", { class: "problem", role: "alert" }, error.message), h("button", { type: "button", onclick: again }, "Try again"));
+}
+
 /** A button that copies the text of an element. Where the browser does not let it, it selects the text. */
 export function copier(source, properties) {
   const label = "Copy";
