@@ -425,7 +425,7 @@ def test_a_new_token_can_be_copied_and_a_copy_that_fails_is_said(page, collector
         page.evaluate(clipboard.replace("VALUE", value))
         page.evaluate("() => getSelection().removeAllRanges()")
         buttons.filter(has_text="Copy").click()
-        expect(buttons.filter(has_text="Selected: now press Ctrl-C")).to_have_count(1)
+        expect(buttons.filter(has_text="Selected: copy it by hand")).to_have_count(1)
         assert page.evaluate("() => String(getSelection())") == token
         expect(buttons.filter(has_text="Copy")).to_have_count(1)
 

@@ -52,7 +52,7 @@ export function copier(source, properties) {
       button.textContent = "Copied";
     } catch {
       getSelection().selectAllChildren(source);
-      button.textContent = "Selected: now press Ctrl-C";
+      button.textContent = "Selected: copy it by hand";
     }
     say(button.textContent);
     setTimeout(() => { button.textContent = label; }, 4000);
