@@ -99,6 +99,8 @@ def _once(browser: Any, url: str) -> dict[str, float]:
             if page.evaluate(f"window.firsts.{name} > 0"):
                 break
             time.sleep(0.02)
+        else:
+            raise SystemExit(f"{view} was not painted; the page says: {page.inner_text('body')[:500]!r}")
         begun = page.evaluate(LOADED if name == "rows" else ANSWERED)
         taken[name] = max(0.0, page.evaluate(f"window.firsts.{name}") - begun) / 1000
         metrics = {m["name"]: m["value"] for m in work.send("Performance.getMetrics")["metrics"]}

@@ -44,7 +44,14 @@ def versions() -> dict[str, str]:
     assert citation, "no version in CITATION.cff"
     assert changes, "no version in CHANGELOG.md"
     client = json.loads((ROOT / "clients/js/package.json").read_text())["version"]
+    modules = {
+        f"clients/js/src/{file.name}": release[1]
+        for file in sorted((ROOT / "clients/js/src").glob("*.js"))
+        if (release := re.search(r'(?:RELEASE =|release:) "(.+?)"', file.read_text()))
+    }
+    assert len(modules) > 1, "no release in the modules of the client for web pages"
     return {
+        **modules,
         "src/keyveil/__init__.py": package[1],
         "CITATION.cff": citation[1],
         "CHANGELOG.md": changes[1],

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from keyveil import Plan
 
-FAILED = "Nothing was sent. Something on this page is not set up correctly."
+FAILED = "Nothing was sent. Something on this page is not set up right."
 SET_UP = """async (plans) => {
   const { Client, memoryStorage } = await import("/src/index.js");
   await import("/src/consent.js");

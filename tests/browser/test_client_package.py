@@ -46,6 +46,8 @@ ON_DEMAND = {
     "troubles.js": 350,
 }
 """All modules that are loaded on demand, and the bytes that each may have."""
+RELEASE = r'(?:RELEASE =|release:) "(.+?)"'
+"""How modules that are loaded apart from each other state their release."""
 FOR_FAULTS = {"check.js", "messages.js", "troubles.js"}
 REPLAYED = """
 export { readPlan } from "./src/index.js";
@@ -210,6 +212,11 @@ def test_package_and_project_agree():
     package = json.loads((CLIENT / "package.json").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert (package["version"], package["license"]) == (keyveil.__version__, project["license"])
+    releases = {file.name: re.findall(RELEASE, file.read_text()) for file in SOURCES}
+    stating = ["demand.js", "pools.js", "rows.js", "subset.js"]
+    assert {name: found for name, found in releases.items() if found} == {
+        name: [keyveil.__version__] for name in stating
+    }
     assert (CLIENT / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     for entry in package["exports"].values():
         for path in entry.values() if isinstance(entry, dict) else [entry]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 from example_site import CLIENT, DEFAULT, ROOT, Site, serving
 from playwright.sync_api import Page, expect
+from process import KEYVEIL
 
 from keyveil import Plan, Schema, Tally
 from keyveil.people.example_orders import DISHES
@@ -556,6 +559,45 @@ def test_the_page_of_the_docs_works(watched_page, running_collector, monkeypatch
     assert running_collector.reports(f"menu-{modules}") == 1
     on_demand = [url for url in files if url.endswith("/rows.js")]
     assert on_demand == ([f"{running_collector.url}/client/rows.js"] if modules == "mapped" else [])
+
+
+@pytest.fixture
+def relay(running_collector, tmp_path) -> Iterator[str]:
+    """The address of a relay that waits for three reports."""
+    words = [KEYVEIL, "relay", "--to", running_collector.url, "--wait", "3", "--listen", "127.0.0.1:0"]
+    words += ["--memory", str(tmp_path / "relay.sqlite")]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        yield re.findall(r"at (http://[^ :]+:\d+)", process.stdout.readline())[0]
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def test_visitors_through_a_relay(watch, site, relay, running_collector):
+    """They read the plan through it, and their modules on demand come from the page's own origin. Their
+    reports wait at the relay for each other; the next visit learns that they were counted."""
+    running_collector.create("relayed", Plan.of(Schema.of(FOODS, 1, 5), "ioh", 1))
+    site.collection = "relayed"
+    contexts = [watch.context() for _ in range(3)]
+    site.collector = relay  # the page asks it and its policy allows it alone
+    for context in contexts:
+        page, files = context.new_page(), []
+        page.on("request", lambda request, files=files: files.append(request.url))
+        filled_in(page, site, {"Pepsi": 4})
+        page.get_by_role("button", name="Send one message").click()
+        expect(page.get_by_role("status")).to_contain_text("Your message is stored and sent again")
+        until(page, lambda page=page: state_of(page, site) == "held")
+        assert f"{site.url}/keyveil/rows.js" in files
+        assert not any(url.startswith(running_collector.url) for url in files)
+        page.close()
+    later = contexts[0].new_page()
+    until(later, lambda: running_collector.reports("relayed") == 3)
+    later.clock.install(time=time.time() + 3600)
+    later.goto(site.url)
+    until(later, lambda: state_of(later, site) == "counted")
+    assert running_collector.reports("relayed") == 3
 
 
 def test_nothing_but_the_report_leaves(watch, site, running_collector):

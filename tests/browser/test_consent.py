@@ -179,7 +179,7 @@ def test_offline_when_the_person_agrees(page, reloaded):
     can_accept(page)
     page.evaluate("() => { world.down = true }")
     page.get_by_role("button", name="Send one message").click()
-    waiting = "Your message is stored and will be sent when there is a connection."
+    waiting = "Your message is stored and sent again until it counts."
     shows(page, waiting)
     if reloaded:
         page.evaluate("() => { client.close(); notice.client = device() }")
@@ -199,7 +199,7 @@ def test_a_report_that_another_tab_sends(page):
     can_accept(page)
     page.evaluate("() => { world.down = true }")
     page.get_by_role("button", name="Send one message").click()
-    shows(page, "Your message is stored and will be sent when there is a connection.")
+    shows(page, "Your message is stored and sent again until it counts.")
     page.evaluate(
         """async () => {
           const other = device();

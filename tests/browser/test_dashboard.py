@@ -407,6 +407,47 @@ def test_an_admin_makes_pauses_and_closes_a_collection(page, collector, tmp_path
     assert state() == "closed"
 
 
+def test_a_new_token_can_be_copied_and_a_copy_that_fails_is_said(page, collector):
+    """It is shown once, so nobody closes the dialog in the belief that it was copied."""
+    enter(page, collector)
+    expect(page.get_by_role("heading", name="Collections")).to_be_visible()
+    page.get_by_role("button", name="Make a token").click()
+    token = page.locator("[data-role=token]").text_content()
+    buttons = page.get_by_role("dialog").get_by_role("button")
+    clipboard = """() => Object.defineProperty(navigator, "clipboard",
+      { configurable: true, value: VALUE })"""
+    page.evaluate(clipboard.replace("VALUE", "{ writeText: async (text) => { window.copied = text } }"))
+    buttons.filter(has_text="Copy").click()
+    expect(buttons.filter(has_text="Copied")).to_have_count(1)
+    assert page.evaluate("() => window.copied") == token
+    expect(buttons.filter(has_text="Copy")).to_have_count(1)
+    for value in ("undefined", "{ writeText: () => Promise.reject(new Error()) }"):  # no https; refused
+        page.evaluate(clipboard.replace("VALUE", value))
+        page.evaluate("() => getSelection().removeAllRanges()")
+        buttons.filter(has_text="Copy").click()
+        expect(buttons.filter(has_text="Selected: copy it by hand")).to_have_count(1)
+        assert page.evaluate("() => String(getSelection())") == token
+        expect(buttons.filter(has_text="Copy")).to_have_count(1)
+
+
+@pytest.mark.parametrize("route", ["**/v1/session", "**/menu/status"])
+def test_a_page_that_could_not_be_loaded_can_be_tried_again(watch, page, collector, route):
+    """The collector cannot be reached for a moment; the link's view comes back without a reload."""
+    filled(collector)
+    enter(page, collector)
+    watch.allow("ERR_FAILED")
+    page.route(route, lambda request: request.abort())
+    page.goto("about:blank")
+    page.goto(f"{collector.url}/#/c/menu/plan")
+    again = page.get_by_role("button", name="Try again")
+    expect(page.get_by_role("alert")).to_have_text("the collector cannot be reached now")
+    with page.expect_event("requestfailed"):
+        again.click()
+    page.unroute_all()
+    again.click()
+    expect(page.get_by_role("heading", name="What a client sends")).to_be_visible()
+
+
 # -- everyone ----------------------------------------------------------------------------------------
 
 

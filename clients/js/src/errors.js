@@ -49,9 +49,11 @@ export function refuse(message, code, cause) {
  * says anything about a record, not even by being loaded. If loading fails, the code tells the fault.
  */
 export async function fault(code, facts = {}, Type = ClientError) {
-  const message = await import("./messages.js").then(
-    ({ MESSAGES }) => MESSAGES[code](facts),
-    () => `refused: ${code}; nothing was sent`,
-  );
+  let message = `refused: ${code}; nothing was sent`;
+  try {
+    message = (await import("./messages.js")).MESSAGES[code](facts);
+  } catch {
+    // the code tells the fault
+  }
   return new Type(message, code);
 }

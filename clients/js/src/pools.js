@@ -187,5 +187,5 @@ export function kinds({ evenSlice, isWhole, ratio, scaled }) {
     },
   };
 
-  return { shapes, encodings };
+  return { release: "0.1.0", shapes, encodings };
 }

@@ -4,6 +4,7 @@
  * It imports nothing and is given what it shares with the client, so that bundlers keep it apart.
  */
 const { ceil, floor, min } = Math;
+const isList = Array.isArray;
 const WORD = 2 ** 32;
 
 /** The number of a row of symbols, from the marks of those that are not 0. */
@@ -28,7 +29,8 @@ function planeNumber(words, place, positions) {
 }
 
 /** The shapes and encodings of this module, from what it is given. */
-export const kinds = ({ extremes, isList, isWhole, ratio, sliceEnds, sliceOf, worstOf }) => ({
+export const kinds = ({ extremes, isWhole, ratio, sliceEnds, sliceOf, worstOf }) => ({
+  release: "0.1.0",
   shapes: {
     symbols: [
       { positions: [1, 2 ** 20], silent: [0, 1], laws: 0 },

@@ -4,6 +4,8 @@
  */
 const { abs, floor, log1p, max, min } = Math;
 const WORD = 2 ** 32;
+/** Largest number of outputs for which a report is one cell. */
+const FEW = 4096;
 
 /** Upper bound on the relative error of one step's logarithm and sum in doubles. */
 const STEP_ERROR = 2 ** -48;
@@ -80,7 +82,8 @@ function multiplied(factors) {
 }
 
 /** The shapes of this module, from what it is given. */
-export const kinds = ({ FEW, ratio, worstOf }) => ({
+export const kinds = ({ ratio, worstOf }) => ({
+  release: "0.1.0",
   shapes: {
     subset: [
       { states: [2, FEW], size: [1, FEW], show: [1, WORD - 1] },

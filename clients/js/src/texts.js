@@ -33,13 +33,13 @@ export const STRINGS = {
   loading: "Loading …",
   sending: "Sending …",
   counted: "Sent and counted. Thank you.",
-  waiting: "Your message is stored and will be sent when there is a connection.",
+  waiting: "Your message is stored and sent again until it counts.",
   dropped: "Sent, but not counted.",
   refused:
     "The collector did not accept your message. It is stored on this device. The people who run this site can mend that.",
   answered: "You have answered this already. Nothing more is sent.",
   declined: "Nothing was sent.",
-  failed: "Nothing was sent. Something on this page is not set up correctly.",
+  failed: "Nothing was sent. Something on this page is not set up right.",
   unreachable: "Nothing was sent: there is no connection now.",
   storage: "Nothing was sent: this browser keeps no data for this site.",
 };
@@ -50,18 +50,19 @@ export const PASSING = ["unreachable", "storage", "paused", "clock", "queue"];
 const LOADED = ["paused", "clock", "queue", "closed", "spent", "changed"];
 
 /** The texts that are known by now. */
-let texts = STRINGS;
+const texts = { ...STRINGS };
 
 /** The usual text of a name. */
 export const usualText = (name) => texts[name] ?? STRINGS.failed;
 
 /** The name of the text about an error with a code; what is loaded for it is there then. */
 export async function nameOfTrouble(code) {
-  if (LOADED.includes(code) && texts === STRINGS)
-    await import("./troubles.js").then(
-      ({ TROUBLES }) => (texts = { ...STRINGS, ...TROUBLES }),
-      () => {}, // the page's text, or that of a failure, will do
-    );
+  if (LOADED.includes(code))
+    try {
+      Object.assign(texts, (await import("./troubles.js")).TROUBLES);
+    } catch {
+      // the page's text, or that of a failure, will do
+    }
   return LOADED.includes(code) || Object.hasOwn(STRINGS, code) ? code : "failed";
 }
 

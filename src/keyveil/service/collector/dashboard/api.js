@@ -24,7 +24,8 @@ function headers(more = {}) {
 }
 
 async function ask(path, options = {}) {
-  const response = await fetch(path, { ...options, headers: headers(options.headers), cache: "no-store", redirect: "error" });
+  const sent = fetch(path, { ...options, headers: headers(options.headers), cache: "no-store", redirect: "error" });
+  const response = await sent.catch((cause) => { throw new Error("the collector cannot be reached now", { cause }); });
   if (response.ok) return response;
   let document = {};
   try { document = await response.json(); } catch { /* a proxy's page */ }

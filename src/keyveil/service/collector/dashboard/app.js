@@ -1,7 +1,7 @@
 /** The dashboard: who is here, where they are, and the page for it. */
 
 import { get, token } from "./api.js";
-import { h, put } from "./dom.js";
+import { failure, h, put } from "./dom.js";
 import { home } from "./home.js";
 import { collectionPage } from "./page.js";
 import { address, here } from "./place.js";
@@ -61,7 +61,7 @@ async function begin() {
   } catch (error) {
     session = null;
     bar();
-    return put(main, h("p", { class: "problem" }, error.message));
+    return put(main, failure(error, begin));
   }
   if (session.role === null) {
     session = null;

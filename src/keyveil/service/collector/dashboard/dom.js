@@ -38,6 +38,28 @@ export function say(words) {
   document.getElementById("said").textContent = words;
 }
 
+/** What is shown in place of a page that could not be loaded. */
+export function failure(error, again) {
+  return h("section", { class: "card" }, h("p", { class: "problem", role: "alert" }, error.message), h("button", { type: "button", onclick: again }, "Try again"));
+}
+
+/** A button that copies the text of an element. Where the browser does not let it, it selects the text. */
+export function copier(source, properties) {
+  const label = "Copy";
+  const button = h("button", { type: "button", ...properties, onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected: copy it by hand";
+    }
+    say(button.textContent);
+    setTimeout(() => { button.textContent = label; }, 4000);
+  } }, label);
+  return button;
+}
+
 export const whole = (number) => Math.round(number).toLocaleString("en-US");
 
 const SHORT = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });

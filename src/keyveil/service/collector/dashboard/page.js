@@ -1,7 +1,7 @@
 /** The page of one collection: its head, its tabs, and the stream of what arrives. */
 
 import { collection, get, live } from "./api.js";
-import { epsilon, h, put, whole } from "./dom.js";
+import { epsilon, failure, h, put, whole } from "./dom.js";
 import { rate } from "./home.js";
 import { PANELS } from "./panels.js";
 import { address } from "./place.js";
@@ -29,7 +29,7 @@ export function collectionPage(session, name, reload) {
       show(id);
       live(name, heard, gone.signal);
     } catch (error) {
-      if (error.status !== 401) put(holder, h("p", { class: "problem" }, error.message));
+      if (error.status !== 401) put(holder, failure(error, reload));
     }
   }
 

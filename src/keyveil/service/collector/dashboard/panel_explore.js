@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { framed, intervals, ready } from "./charts.js";
-import { choice, figure, h, interval, put, queryText, say, whole } from "./dom.js";
+import { choice, copier, figure, h, interval, put, queryText, whole } from "./dom.js";
 import { rangeOf } from "./panel_answers.js";
 import { here, keep } from "./place.js";
 
@@ -46,7 +46,7 @@ function make(context) {
         h("button", { type: "button", onclick: () => add(false) }, "who do not"))),
     wrong, chips,
     h("div", { class: "query" }, h("span", { class: "muted" }, "Query"), text,
-      h("button", { type: "button", class: "quiet", onclick: async () => { await navigator.clipboard?.writeText(text.textContent); say("Copied"); } }, "Copy")),
+      copier(text, { class: "quiet" })),
     result, drawing);
 
   function refuse(words) { wrong.textContent = words; wrong.hidden = !words; }

@@ -1,7 +1,7 @@
 /** Tokens for an admin: list, make, revoke. A new one's text is shown once. */
 
 import { get, send } from "./api.js";
-import { choice, confirmed, h, put } from "./dom.js";
+import { choice, confirmed, copier, h, put } from "./dom.js";
 import { grid } from "./panel_health.js";
 
 const ROLES = [["analyst", "analyst: reads answers"], ["ingest", "ingest: sends reports"], ["admin", "admin: everything"]];
@@ -37,9 +37,10 @@ export function tokens(name = null) {
 
 /** The text of a new token, once. */
 function shown({ text }) {
+  const code = h("code", { "data-role": "token" }, text);
   const dialog = h("dialog", { "aria-labelledby": "made" }, h("h2", { id: "made" }, "The new token"),
-    h("p", {}, "Copy it now: only its hash is stored, and it is never shown again."), h("p", { class: "secret" }, h("code", { "data-role": "token" }, text)),
-    h("div", { class: "row end" }, h("button", { type: "button", onclick: () => navigator.clipboard?.writeText(text) }, "Copy"), h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Done")));
+    h("p", {}, "Copy it now: only its hash is stored, and it is never shown again."), h("p", { class: "secret" }, code),
+    h("div", { class: "row end" }, copier(code), h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Done")));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
