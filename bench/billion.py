@@ -11,9 +11,13 @@ import json
 import re
 from math import ceil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import numpy as np
+
 from keyveil import Coins, People, Plan, Population, Schema, Tally
+from keyveil.service.collector.store.segments import write_epoch
 from keyveil.simulate import simulate_on
 
 from .table import DOCS, Table, rows
@@ -26,7 +30,9 @@ PEAK = 3
 CORES = 20
 """Cores of the cluster that is compared with the local pool on two."""
 ID = 16
-"""Bytes of a report's id in a binary batch."""
+"""Bytes of a report's id in a binary batch, in the collector's log and in its index."""
+SEALED = 1 << 22
+"""Reports of the epoch whose file is measured."""
 
 
 class Measured(NamedTuple):
@@ -84,7 +90,7 @@ def tables(figures: Measured) -> tuple[Table, Table]:
     average = PEOPLE / DAY
     peak = PEAK * average
     machines, relayed = ceil(peak / figures.single), ceil(peak / figures.batched)
-    stored = figures.stored * PEOPLE
+    stored, sealed = figures.stored * PEOPLE, _sealed_bytes(plan)
     lines = [
         ("arrival", "", f"{average:,.0f} reports a second, {peak:,.0f} at a peak of {PEAK} times that"),
         (
@@ -108,7 +114,17 @@ def tables(figures: Measured) -> tuple[Table, Table]:
             _machines(relayed),
         ),
         (
+            "the open epoch on disk",
+            f"{batched + ID} bytes: id and code in the log, the id in the index",
+            f"{_bytes((batched + ID) * PEOPLE)}, and {_bytes(ID * PEOPLE)} more while that is merged",
+        ),
+        (
             "sealed epochs on disk",
+            f"{sealed:.2g} bytes a report: codes in order",
+            f"{_bytes(sealed * PEOPLE)} a day, {_bytes(365 * sealed * PEOPLE)} a year",
+        ),
+        (
+            "reports as `privatise` writes them",
             f"{figures.stored} bytes a report",
             f"{_bytes(stored)} a day, {_bytes(365 * stored)} a year",
         ),
@@ -144,10 +160,24 @@ def _request_bytes(plan: Plan) -> int:
 
 
 def _tally_bytes(plan: Plan) -> int:
-    """The size of the day's tally, of people who hold a tenth of the keys each."""
+    """The size of the day's tally."""
+    return len(_simulated(plan, PEOPLE).dumps())
+
+
+def _sealed_bytes(plan: Plan) -> float:
+    """Bytes of a report in a sealed epoch, which has its codes in order; more reports take less each."""
+    seen = _simulated(plan, SEALED).counts[plan.packing.layout.code_cells]
+    codes = np.repeat(np.arange(len(seen)), seen).astype(f"<u{plan.packing.width}")
+    with TemporaryDirectory() as folder:
+        write_epoch(Path(folder) / "epoch", {}, plan, [codes.tobytes()])
+        return sum(file.stat().st_size for file in Path(folder).rglob("*.parquet")) / SEALED
+
+
+def _simulated(plan: Plan, people: int) -> Tally:
+    """The tally of people who hold a tenth of the keys each."""
     records = [{plan.schema.keys[n % 100]: 3 for n in range(first, first + 10)} for first in range(100)]
-    people = Population(plan.schema, People.of_records(plan.schema, records))
-    return len(simulate_on(None, plan, people, PEOPLE, Coins.stated("billion")).dumps())
+    population = Population(plan.schema, People.of_records(plan.schema, records))
+    return simulate_on(None, plan, population, people, Coins.stated("billion"))
 
 
 def _worth(figures: Measured) -> Table:
@@ -182,6 +212,8 @@ def _worth(figures: Measured) -> Table:
 
 
 def _bytes(size: float) -> str:
+    if size < 1e9:
+        return f"{size / 1e6:.0f} MB"
     return f"{size / 1e9:.1f} GB" if size < 1e10 else f"{size / 1e9:.0f} GB"
 
 

@@ -61,7 +61,10 @@ def settings(folder: Path) -> dict[str, str]:
 
 
 class Cluster:
-    """One master, two workers with eleven slots each. ``stop`` ends every process that was started."""
+    """One master, two workers with eleven slots each. ``stop`` ends every process that was started.
+
+    Both workers are there before an application starts: else it takes all slots of the first one.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.processes = folder, list[subprocess.Popen[bytes]]()
@@ -74,6 +77,8 @@ class Cluster:
             room = ("--cores", "11", "--memory", "3g", "--work-dir", str(folder / f"work-{number}"))
             worker = "org.apache.spark.deploy.worker.Worker"
             self.start(f"worker-{number}", worker, *here, "--port", "0", *room, self.url)
+        log = folder / "master.log"
+        wait_until(lambda: log.read_text().count("Registering worker") == 2, "a worker does not come")
 
     def start(self, name: str, *words: str) -> Path:
         """Start a daemon of Spark in a process group of its own; its log."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engine_cases import COINS, KEYS, library_tally, mechanism_plan, rows_for, table, written
+from engine_cases import COINS, KEYS, PEOPLE, library_tally, mechanism_plan, rows_for, table, written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ from keyveil import (
     CoinsError,
     KeyveilError,
     Plan,
+    PlanError,
     ReportError,
     Schema,
     TableError,
@@ -170,8 +172,39 @@ class Retrying(Engine):
             self.lost.append(pickle.loads(pickle.dumps(work))(segment))
             yield pickle.loads(pickle.dumps(work))(segment)
 
-    def sum(self, work, segments, progress=None):
-        raise NotImplementedError
+
+class OnExecutor(Engine):
+    """Any executor as an engine, as the docs have it."""
+
+    def __init__(self, executor, shared):
+        self.executor, self.on_one_machine = executor, not shared
+
+    @property
+    def workers(self):
+        return 3
+
+    def each(self, work, segments, progress=None):
+        return iter(self.executor.map(work, segments))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("order", ["sorted", "mixed"])
+def test_an_engine_is_one_method(order, shared, tmp_path, small_segments, monkeypatch):
+    """``each`` in threads, and results added up as they come, give what the local pool gives."""
+    plan, rows = mechanism_plan("kvue"), table()
+    path = written(
+        rows.sort_by("person") if order == "sorted" else rows, tmp_path / "table.parquet", 100
+    )
+    monkeypatch.chdir(tmp_path)
+    with ThreadPoolExecutor(3) as pool:
+        engine = OnExecutor(pool, shared)
+        made = privatise_files("table.parquet", plan, "reports/", engine, coins=COINS)
+        assert made.reports == PEOPLE
+        assert len(list((tmp_path / "reports").iterdir())) > 1
+        assert tally_files("reports", plan, engine) == library_tally(plan, rows)
+        assert broken_rows(path, plan, engine) == broken_rows(path, plan, HERE)
+        assert engine.sum(len, []) is None
+    assert sorted(name.name for name in tmp_path.iterdir()) == ["reports", "table.parquet"]
 
 
 @pytest.mark.parametrize("coins", [None, COINS, Coins.secure()])
@@ -497,3 +530,26 @@ def test_values_may_be_left_out_only_where_they_do_not_matter(tmp_path):
         privatise_files(path, mechanism_plan("kvue"), tmp_path / "out.kv", value=None)
     plan = Plan.of(Schema.of(["Pepsi", "Fries", "Salad", "Soup"]), "rr", 1)
     assert privatise_files(path, plan, tmp_path / "out.kv", HERE, value=None).reports == 600
+
+
+@pytest.mark.parametrize("place", ["s3a://lake/people", "hdfs://host:9000/people", "file:///people"])
+def test_an_address_is_not_taken_for_a_path(place, tmp_path, monkeypatch):
+    """Else reports would go into a folder of this machine that is called s3a:."""
+    monkeypatch.chdir(tmp_path)
+    plan = mechanism_plan("kvue")
+    written(table(), tmp_path / "table.parquet")
+    for refused in (
+        lambda: privatise_files(place, plan, "reports/", HERE),
+        lambda: privatise_files("table.parquet", plan, f"{place}/", HERE),
+        lambda: broken_rows(place, plan, HERE),
+        lambda: tally_files([place], plan, HERE),
+    ):
+        with pytest.raises(KeyveilError, match="is an address, not a path: mount this storage"):
+            refused()
+    assert [path.name for path in tmp_path.iterdir()] == ["table.parquet"]
+
+
+def test_a_path_is_not_taken_for_a_plan(tmp_path):
+    path = written(table(), tmp_path / "table.parquet")
+    with pytest.raises(PlanError, match=r"this takes a plan, not str: Plan.load\(path\) reads one"):
+        privatise_files(path, "plan.json", tmp_path / "reports.kv", HERE)

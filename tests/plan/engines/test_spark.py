@@ -31,6 +31,7 @@ from keyveil import (
     Coins,
     KeyveilError,
     Plan,
+    PlanError,
     RecordError,
     ReportError,
     Schema,
@@ -51,6 +52,7 @@ from keyveil.plan.engines import (
 from keyveil.plan.engines.spark_engine import map_in_arrow
 from keyveil.service.collector.operations.export import export
 from keyveil.simulate import simulate_on, simulation_segments
+from keyveil.testing import example_plan
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -126,6 +128,30 @@ def test_files_go_by_path_and_frames_by_parquet(spark, tmp_path, monkeypatch):
     ):
         with pytest.raises(ReportError, match="the reports belong to another plan"):
             refused()
+
+
+@pytest.mark.parametrize("name", ["kvue", "pckv_ue"])
+def test_reports_of_two_plans_are_never_counted_as_one(name, spark, tmp_path):
+    """A union of frames, and files in one folder, have the columns of one of both plans."""
+    plan, other = mechanism_plan(name), example_plan(Schema.of(KEYS, 1, 5), name, 1)
+    frame, folder = spark.createDataFrame(table(100)), str(tmp_path / "reports")
+    own, foreign = kv.spark.privatise(frame, plan), kv.spark.privatise(frame, other)
+    expected = kv.spark.tally(own, plan)
+    own.write.parquet(folder)
+    foreign.write.mode("append").parquet(folder)
+    union = own.union(foreign)
+    with pytest.raises(ReportError, match=f"belong to another plan .not {plan.hash[:12]}") as refused:
+        kv.spark.tally(union, plan)
+    assert "\n" not in str(refused.value)
+    with pytest.raises(ReportError, match="belong to another plan"):
+        tally_files(folder, plan)
+    in_folder = spark.read.parquet(folder)
+    for each in (plan, other):
+        with pytest.raises(ReportError, match="belong to another plan"):
+            kv.spark.tally(in_folder, each)
+    rejected: Counter[str] = Counter()
+    assert kv.spark.tally(union, plan, rejected=rejected) == expected
+    assert rejected == {"impossible": 100}
 
 
 def test_the_command_runs_on_spark(spark, tmp_path, monkeypatch, capsys):
@@ -358,6 +384,14 @@ def test_columns_are_checked_before_a_job_starts(spark):
                     work(wrong, plan)
         with pytest.raises(TableError, match="this takes a DataFrame of Spark, not DataFrame: spark"):
             kv.spark.running_tally(table().to_pandas(), plan, "never", session=spark)
+        stream = spark.readStream.format("rate").load()
+        for work in (kv.spark.privatise, kv.spark.tally, kv.spark.broken_rows):
+            with pytest.raises(TableError, match="a stored DataFrame, not a stream"):
+                work(stream, plan)
+            with pytest.raises(PlanError, match="this takes a plan, not str"):
+                work(frame(ROWS), "plan.json")
+        with pytest.raises(KeyveilError, match="is an address, not a path"):
+            kv.spark.running_tally("s3a://lake/reports", plan, "never", session=spark)
         with pytest.raises(ReportError, match="columns code; 'code' is missing"):
             kv.spark.tally(frame("cell int"), plan)
         with pytest.raises(ReportError, match="holds string; it must be whole numbers"):
@@ -428,7 +462,7 @@ def test_lenient_rows_are_counted_by_rule(spark):
 def test_bad_reports_are_refused_or_counted(name, kind, bad, spark):
     plan = mechanism_plan(name)
     good = spark.createDataFrame(table()).limit(300)
-    reports = kv.spark.privatise(good, plan).cache()
+    reports = kv.spark.privatise(good, plan).drop("plan_hash").cache()
     mixed = spark.createDataFrame(reports.collect() + bad, kind)
     with pytest.raises(ReportError):
         kv.spark.tally(mixed, plan)

@@ -37,13 +37,19 @@ class Engine(ABC):
         return 1
 
     @abstractmethod
-    def sum(
-        self, work: Callable[[S], R], segments: Sequence[S], progress: Progress | None = None
-    ) -> R | None:
-        """The sum of ``work(segment)`` over all segments; None if there are none."""
-
-    @abstractmethod
     def each(
         self, work: Callable[[S], Any], segments: Sequence[S], progress: Progress | None = None
     ) -> Iterator[Any]:
         """``work(segment)`` of each segment, in the order of segments."""
+
+    def sum(
+        self, work: Callable[[S], R], segments: Sequence[S], progress: Progress | None = None
+    ) -> R | None:
+        """The sum of ``work(segment)`` over all segments; None if there are none.
+
+        Results are added up here, one after the other. A cluster may add them up on its workers.
+        """
+        total: R | None = None
+        for result in self.each(work, segments, progress):
+            total = result if total is None else total + result
+        return total

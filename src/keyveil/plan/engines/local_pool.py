@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...foundation.errors import KeyveilError
 from ..registry import MECHANISMS
-from .engine import Engine, Progress, R, S
+from .engine import Engine, Progress, S
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -38,14 +38,6 @@ class LocalPool(Engine):
     @property
     def workers(self) -> int:
         return self._workers
-
-    def sum(
-        self, work: Callable[[S], R], segments: Sequence[S], progress: Progress | None = None
-    ) -> R | None:
-        total: R | None = None
-        for result in self.each(work, segments, progress):
-            total = result if total is None else total + result
-        return total
 
     def each(
         self, work: Callable[[S], Any], segments: Sequence[S], progress: Progress | None = None

@@ -23,8 +23,8 @@ from ..report_file import writing
 from .engine import Engine, Progress
 from .local_pool import LocalPool
 from .report_columns import to_batch
-from .report_segments import PARQUET, files_in
-from .shipped_plan import job_coins, ship, unship
+from .report_segments import PARQUET, check_path, files_in
+from .shipped_plan import check_plan, job_coins, ship, unship
 from .table_segments import ParquetTable, PersonRange, SegmentRows, SortedPart, SortRows
 
 FORMAT = "keyveil/reports/1"
@@ -192,12 +192,14 @@ def privatise_files(
     on segments nor on order nor on retries. The engine is the processors of this machine unless another
     is given.
     """
+    check_plan(plan)
     engine = engine or LocalPool()
     columns, in_folder = Columns(person, key, value, lenient), str(output).endswith("/")
     if value is None and plan.schema.levels != 1:
         raise TableError("name the column of values; only a schema of one level needs none")
     if not in_folder and not engine.on_one_machine:
         raise TableError(f"a cluster writes a folder of reports: end its name with a slash, {output}/")
+    check_path(output)
     table = parquet_table(sources, columns, engine)
     coins = job_coins(coins)
     if in_folder:

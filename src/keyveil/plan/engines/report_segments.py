@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ READ_REPORTS = 1 << 18
 READ_BYTES = 1 << 20
 """Approximate number of their bytes; Arrow takes several times as many while it reads them."""
 PARQUET = b"PAR1"
+ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:/")
+"""How the address of a place in a network begins; one letter is a drive of Windows."""
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 """The member of a Parquet file in which Spark keeps the metadata of columns."""
 
@@ -67,7 +70,9 @@ def files_in(sources: Iterable[str | Path]) -> list[str]:
     ``manifest.json`` is that of a sealed epoch.
     """
     files = []
-    for source in map(Path, sources):
+    for name in sources:
+        check_path(name)
+        source = Path(name)
         if not source.is_dir():
             files.append(str(source))
             continue
@@ -76,6 +81,15 @@ def files_in(sources: Iterable[str | Path]) -> list[str]:
             raise ReportError(f"the folder {source} has no files of data")
         files += map(str, inside)
     return files
+
+
+def check_path(place: str | Path) -> None:
+    """Refuse the address of storage that Spark reads and an open file does not, such as s3a://."""
+    if ADDRESS.match(str(place)) and not Path(place).exists():
+        raise KeyveilError(
+            f"{place} is an address, not a path: mount this storage on all machines, or let Spark read "
+            "and write it as DataFrames for kv.spark.privatise and kv.spark.tally"
+        )
 
 
 def is_data(path: Path, folder: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...foundation.coins import Coins
+from ...foundation.errors import PlanError
 from ..plan import Plan
 
 MOST = 64
@@ -11,8 +12,15 @@ MOST = 64
 _known: dict[str, Plan] = {}
 
 
+def check_plan(plan: object) -> None:
+    """Refuse what is no plan, such as the path of one."""
+    if not isinstance(plan, Plan):
+        raise PlanError(f"this takes a plan, not {type(plan).__name__}: Plan.load(path) reads one")
+
+
 def ship(plan: Plan) -> str:
     """The text of a plan, to be pickled to workers. This process does not audit it again."""
+    check_plan(plan)
     text = plan.dumps()
     return _remember(text, plan)
 

@@ -19,13 +19,15 @@ from ..report import check_plan_name
 from ..tally import Tally
 from .privatising import privatised_rows
 from .report_columns import BITS, check_columns, column_names, from_batch, split_batch, to_batch
-from .shipped_plan import job_coins, ship, unship
-from .spark_engine import map_in_arrow, needing_pyspark, plain_errors
+from .shipped_plan import check_plan, job_coins, ship, unship
+from .spark_engine import OWN_ERRORS, map_in_arrow, needing_pyspark, plain_errors
 
 CHUNK = 1 << 16
 """Number of rows that a task privatises at a time."""
 PERSON, KEY, VALUE = ROLES = ("person", "key", "value")
 """What the columns of rows are called here, whatever they are called in the user's frame."""
+PLAN = "plan_hash"
+"""The column in which every report names its plan. It is one value, so files have it once a page."""
 WHOLE = {"tinyint", "smallint", "int", "bigint"}
 NUMBERS = WHOLE | {"float", "double"}
 HOW_TO_MAP = "; kv.spark.broken_rows(df, plan) counts rows that break a rule, lenient=True maps them"
@@ -44,6 +46,7 @@ def privatise(
 ) -> Any:
     """Everyone's report: a DataFrame with a row per person, column ``code`` or ``view`` and ``bits``.
 
+    The column ``plan_hash`` names the plan, so that reports of several plans are never counted as one.
     ``frame`` is a long table with a row per pair, or has an array of structs in the column ``pairs``,
     whose fields are ``key`` and ``value``; who has an empty array holds nothing. All rows of a person
     are brought to one task and joined. The coins have one secure key that is made here, on the driver,
@@ -53,6 +56,7 @@ def privatise(
     such rows as the plan states for clients, and ``broken_rows`` counts them. A DataFrame has no order,
     so the lowest of a person's values of one key counts then.
     """
+    check_frame(frame, plan)
     columns = Columns(person, key, value, lenient)
     if value is None and plan.schema.levels != 1:
         raise TableError("name the column of values; only a schema of one level needs none")
@@ -65,13 +69,14 @@ def privatise(
 def tally(frame: Any, plan: Plan, *, rejected: Counter[str] | None = None) -> Tally:
     """The tally of a DataFrame of reports: one tally per task, added up as a tree.
 
-    A report that is empty or that no honest device could send ends the job; with ``rejected`` it is left
-    out, and counted there by reason: ``empty`` or ``impossible``.
+    A report that is empty, that no honest device could send or that names another plan ends the job;
+    with ``rejected`` it is left out, and counted there by reason: ``empty`` or ``impossible``.
     """
+    check_frame(frame, plan)
     check_reports(frame, plan)
     work = CountRows(ship(plan), rejected is not None)
     with plain_errors():
-        parts = map_in_arrow(frame.select(*column_names(plan.packing)), work, "counts binary")
+        parts = map_in_arrow(_of_plan(frame, plan, lenient=work.lenient), work, "counts binary")
         numbers = parts.rdd.map(_numbers)
         total = numbers.treeReduce(np.add) if numbers.getNumPartitions() else None
     if total is None:
@@ -87,7 +92,6 @@ REASONS = ("empty", "impossible")
 
 def check_reports(frame: Any, plan: Plan) -> None:
     """Refuse a DataFrame without the columns of reports, of other types, or that names another plan."""
-    check_frame(frame)
     check_columns(frame.columns, plan.packing)
     kinds = dict(frame.dtypes)
     for name in column_names(plan.packing):
@@ -119,6 +123,7 @@ def broken_rows(
     """
     from pyspark.sql import functions as f
 
+    check_frame(frame, plan)
     columns = Columns(person, key, value, lenient=True)
     rows = long_rows(frame, columns, pairs)
     of_key = f.col(KEY).cast("string")
@@ -147,7 +152,6 @@ def broken_rows(
 
 def long_rows(frame: Any, columns: Columns, pairs: str | None) -> Any:
     """The rows (person, key, value); columns and types are checked before any job starts."""
-    check_frame(frame)
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as f
 
@@ -172,14 +176,20 @@ def long_rows(frame: Any, columns: Columns, pairs: str | None) -> Any:
     return rows
 
 
-def check_frame(frame: Any) -> None:
-    """Refuse what is no DataFrame of Spark, such as a path or a table of pandas."""
+def check_frame(frame: Any, plan: Plan, streams: bool = False) -> None:
+    """Refuse what is no plan, and what is no DataFrame of Spark, such as a path, or is a stream."""
+    check_plan(plan)
     with needing_pyspark():
         from pyspark.sql import DataFrame
     if not isinstance(frame, DataFrame):
         raise TableError(
             f"this takes a DataFrame of Spark, not {type(frame).__name__}: spark.read.parquet(path) "
             "reads files, spark.createDataFrame(frame) takes a table of pandas"
+        )
+    if frame.isStreaming and not streams:
+        raise TableError(
+            "this takes a stored DataFrame, not a stream, because all rows of a person must be there; "
+            "kv.spark.running_tally counts a stream of reports"
         )
 
 
@@ -216,11 +226,28 @@ def report_schema(packing: Packing) -> str:
 
 
 def _naming_plan(reports: Any, plan: Plan) -> Any:
-    """Reports whose columns name their plan, which Parquet files and tables of Spark keep."""
+    """Columns that name their plan, and so does each report: a union has the columns of one side."""
     from pyspark.sql import functions as f
 
-    names = column_names(plan.packing)
-    return reports.select(*(f.col(name).alias(name, metadata={"plan": plan.hash}) for name in names))
+    names, stated = column_names(plan.packing), {"plan": plan.hash}
+    own = (f.col(name).alias(name, metadata=stated) for name in names)
+    return reports.select(*own, f.lit(plan.hash).alias(PLAN))
+
+
+def _of_plan(frame: Any, plan: Plan, lenient: bool) -> Any:
+    """The columns of reports. One that names another plan ends the job, or becomes an impossible one."""
+    from pyspark.sql import functions as f
+
+    first, *others = column_names(plan.packing)
+    if PLAN not in frame.columns:
+        return frame.select(first, *others)
+    refusal = (
+        f"\n{OWN_ERRORS}ReportError: some of the reports belong to another plan (not {plan.hash[:12]})"
+    )
+    foreign = f.lit(-1) if lenient else f.raise_error(f.lit(refusal + "\n"))
+    kind = dict(frame.dtypes)[first]
+    own = f.when(f.col(PLAN) != plan.hash, foreign.cast(kind)).otherwise(f.col(first))
+    return frame.select(own.alias(first), *others)
 
 
 @dataclass(frozen=True)

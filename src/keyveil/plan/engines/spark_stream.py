@@ -19,8 +19,8 @@ from ..report_file import MAGIC, parse
 from ..tally import Tally
 from .report_columns import to_batch
 from .report_files import ReportFiles
-from .report_segments import is_data
-from .shipped_plan import ship, unship
+from .report_segments import check_path, is_data
+from .shipped_plan import check_plan, ship, unship
 from .spark_engine import SparkEngine, map_in_arrow, spark_session
 from .spark_frames import check_frame, check_reports, report_schema, tally
 from .stream_state import StreamState
@@ -67,10 +67,12 @@ def running_tally(
     and nothing is lost. ``state/tally.kv`` is the latest tally. ``available_now`` counts what is there,
     and ends.
     """
+    check_plan(plan)
     if isinstance(source, str | Path):
+        check_path(source)
         frame = _files(spark_session() if session is None else session, Path(source), files_at_once)
     else:
-        check_frame(source)
+        check_frame(source, plan, streams=True)
         if not source.isStreaming:
             raise ReportError("a running tally needs a streaming DataFrame; tally() counts all others")
         frame = messages(source, plan) if "value" in source.columns else source
