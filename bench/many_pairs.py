@@ -52,6 +52,8 @@ class Coverage(NamedTuple):
     """Whether the tally has reports of the pair, ``(tallies, pairs)``."""
     unbounded: float
     """Share of intervals that are unbounded."""
+    inside: Flags
+    """Whether a pair's interval lies inside the range in nearly all tallies, ``(pairs,)``."""
 
     @property
     def average(self) -> float:
@@ -61,7 +63,10 @@ class Coverage(NamedTuple):
     def of_pairs(self, pairs: Flags) -> Coverage:
         """The same for some of the pairs."""
         return self._replace(
-            keys=self.keys[pairs], covered=self.covered[:, pairs], asked=self.asked[:, pairs]
+            keys=self.keys[pairs],
+            covered=self.covered[:, pairs],
+            asked=self.asked[:, pairs],
+            inside=self.inside[pairs],
         )
 
     def shares(self, tallies: slice) -> Floats:

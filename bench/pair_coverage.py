@@ -7,6 +7,10 @@ both would lie, 95 % of the time, if every pair were covered 95 % of the time. A
 covers; their share is in the last column. With 20 keys there are a third of the tallies, with 100 keys a
 twentieth. ``--json`` keeps rows that were measured before.
 
+An interval that reaches an end of the range of its statistic does not exclude that end: the tally cannot
+tell. A table of its own tells pairs whose interval lies inside the range in nearly all tallies from all
+others.
+
 100 keys have 9,900 pairs and a table of their own (``--keys 100``): so many pairs differ by chance, and
 ``many_pairs`` says by how much more they differ.
 """
@@ -29,6 +33,7 @@ from keyveil.simulate.tallies import Population, simulate
 
 from .many_pairs import HEADER as HEADER_OF_MANY
 from .many_pairs import (
+    NEAR,
     Coverage,
     at_most,
     in_couples,
@@ -59,11 +64,20 @@ SETTINGS = (
 FEWER = {20: 3, MANY: 20}
 """By the number of keys: the factor by which there are fewer tallies."""
 PARTS = ("table", "keys", "people", "epsilon")
+INSIDE = 0.95
+"""Share of the tallies in which the interval of a pair lies inside the range if the tallies can tell."""
 Row = dict[str, Any]
 HEADER = [
     "| table | keys | people | epsilon | tallies | answer | pairs | covered, all | least | most "
     "| both expected in | unbounded |",
     "| --- | --: | --: | --: | --: | --- | --: | --: | --: | --: | --- | --: |",
+]
+
+
+HEADER_INSIDE = [
+    "| table | keys | people | epsilon | answer | inside: pairs | least | most | both expected in "
+    "| others: pairs | least | most | unbounded |",
+    "| --- | --: | --: | --: | --- | --: | --: | --: | --- | --: | --: | --: | --: |",
 ]
 
 
@@ -118,7 +132,10 @@ def coverage(
         asked, truth = ~np.isnan(low), truth[held]
         covered = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
         unbounded = float(np.isinf(low[asked]).mean())
-        yield kind, Coverage(runs[0].keys[held], covered, asked, unbounded)
+        ends = RANGES[kind]
+        between = ((low > ends[0]) & (high < ends[1])).sum(axis=0)
+        inside = between >= INSIDE * np.maximum(asked.sum(axis=0), 1)
+        yield kind, Coverage(runs[0].keys[held], covered, asked, unbounded, inside)
 
 
 def rows_of(population: Population, facts: tuple[str, int, int, str], tallies: int) -> Iterator[Row]:
@@ -129,8 +146,20 @@ def rows_of(population: Population, facts: tuple[str, int, int, str], tallies: i
         yield {
             **setting, "tallies": len(measured.asked), "answer": kind, "pairs": len(share),
             "all": measured.average, "least": float(share.min()), "most": float(share.max()),
-            "unbounded": measured.unbounded,
+            "unbounded": measured.unbounded, **inside_and_others(share, measured),
         }  # fmt: skip
+
+
+def inside_and_others(share: np.ndarray, measured: Coverage) -> Row:
+    """Coverage of pairs whose intervals lie inside the range, and of all others."""
+    low, high = (round(end * len(measured.asked)) / len(measured.asked) for end in NEAR)
+    parts: Row = {}
+    for name, pairs in (("inside", measured.inside), ("others", ~measured.inside)):
+        own = share[pairs]
+        ends = {"least": float(own.min()), "most": float(own.max())} if len(own) else {}
+        beyond = {"below": int((own < low).sum()), "above": int((own > high).sum())}
+        parts[name] = {"pairs": len(own), **ends, **beyond}
+    return parts
 
 
 def rows_of_many(
@@ -152,6 +181,49 @@ def line(row: Row) -> str:
     shares = [f"{row[name]:.1%}" for name in ("all", "least", "most")]
     cells = [*facts, row["answer"], row["pairs"], *shares, f"{low:.1%} to {high:.1%}"]
     return f"| {' | '.join(map(str, cells))} | {row['unbounded']:.0%} |"
+
+
+def line_inside(row: Row) -> str:
+    """A row of the table that tells pairs with intervals inside the range from the others."""
+    facts = (row["table"], row["keys"], f"{row['people']:,}", row["epsilon"], row["answer"])
+    inside, others = (
+        [part["pairs"], *(f"{part[end]:.1%}" if end in part else "-" for end in ("least", "most"))]
+        for part in (row["inside"], row["others"])
+    )
+    low, high = expected_range(max(inside[0], 1), row["tallies"])
+    inside.append(f"{low:.1%} to {high:.1%}" if inside[0] else "-")
+    return f"| {' | '.join(map(str, (*facts, *inside, *others)))} | {row['unbounded']:.0%} |"
+
+
+def verdict_inside(rows: list[Row]) -> list[str]:
+    """How many pairs inside the range are covered outside 93 to 97 %, and how many by chance."""
+    lines = []
+    for kind in RANGES:
+        here = [row for row in rows if row["answer"] == kind and row["inside"]["pairs"]]
+        if not here:
+            continue
+        parts = [row["inside"] for row in here]
+        pairs, below, above = (sum(part[name] for part in parts) for name in ("pairs", "below", "above"))
+        chance = np.zeros(2)
+        for row in here:
+            law, (low, high) = at_most(row["tallies"]), (round(end * row["tallies"]) for end in NEAR)
+            chance += row["inside"]["pairs"] * np.array([law[low - 1], 1.0 - law[high]])
+        others = [row["others"] for row in rows if row["answer"] == kind and row["others"]["pairs"]]
+        rest = ""
+        if others:
+            rest = (
+                f", and the {sum(part['pairs'] for part in others):,} others "
+                f"{min(part['least'] for part in others):.1%} to "
+                f"{max(part['most'] for part in others):.1%}"
+            )
+        lines.append(
+            f"- {kind.capitalize()}: of {pairs:,} pairs inside the range, {below} are covered less than "
+            f"{NEAR[0]:.0%} of the time and {above} more than {NEAR[1]:.0%}; chance alone gives "
+            f"{chance[0]:.1f} and {chance[1]:.1f}. They are covered "
+            f"{min(part['least'] for part in parts):.1%} to {max(part['most'] for part in parts):.1%} "
+            f"of the time{rest}."
+        )
+    return lines
 
 
 def verdict(rows: list[Row]) -> list[str]:
@@ -204,6 +276,10 @@ def main() -> None:
     few, many = ([row for row in measured if (row["keys"] >= MANY) == large] for large in (False, True))
     if few:
         publish("pair-coverage", [*verdict(few), "", *HEADER, *map(line, few)], given.write)
+    told = [row for row in few if "inside" in row]
+    if told:
+        lines = [*verdict_inside(told), "", *HEADER_INSIDE, *map(line_inside, told)]
+        publish("pair-coverage-inside", lines, given.write)
     if many:
         lines = [*verdict_of_many(many), "", *HEADER_OF_MANY, *map(line_of_many, many)]
         publish("pair-coverage-many", lines, given.write)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from keyveil import REGISTRY, Answers, Coins, Plan, PlanError, Schema, Tally, estimate
+from keyveil import REGISTRY, Answers, Coins, People, Plan, PlanError, Schema, Tally, estimate
 from keyveil.cli.command import run
 from keyveil.estimate.together.conditional import Conditionals
 from keyveil.people.synthetic import tied
@@ -135,3 +135,27 @@ def test_a_plan_of_parts_answers_one_key_from_all_parts_and_several_from_one():
     assert source.answer("mean(0 | 1)") == own.answer("mean(0 | 1)")
     assert source.answer("mean(0)").estimate == estimate(plan, tally)["0"].mean
     assert source.answer("mean(0)").estimate != own.answer("mean(0)").estimate
+
+
+ALONE = [name for name in REGISTRY if REGISTRY[name].fewest_keys == 1 and known(plan_of(name, {}))]
+
+
+@pytest.mark.parametrize("name", [*ALONE, "parts"])
+def test_a_plan_of_one_key_answers_it_and_has_no_conditionals(name, tmp_path, capsys):
+    parts = {"parts": "kvue/sign@0.25"} if name == "parts" else {}
+    schema = Schema.of(["Pepsi"], 1, 5)
+    plan = Plan.of(schema, name, 2, **({**REGISTRY[name].example(schema), **parts}))
+    people = People.of_records(schema, [{"Pepsi": 4}] * 30 + [{}] * 30)
+    tally = Tally(plan).add(plan.privatise(people, Coins.stated("one key")))
+    answers = estimate(plan, tally)
+    for kind in known(plan):
+        document = tally.query(f"{kind}(Pepsi)").document()
+        assert {**document, **document_of(answers, "Pepsi", kind)} == document
+    with pytest.raises(PlanError, match=r"has one key|does not ask about keys together"):
+        tally.conditionals().matrix()
+    plan.save(tmp_path / "p.json")
+    tally.save(tmp_path / "t.kv")
+    paths = [str(tmp_path / "p.json"), str(tmp_path / "t.kv")]
+    assert run(["query", *paths, f"{known(plan)[0]}(Pepsi)"]) == 0
+    assert run(["conditional", *paths]) == 1
+    assert "keyveil: this plan" in capsys.readouterr().err

@@ -266,6 +266,18 @@ def test_one_answer_is_read_like_several():
         answer[1]
 
 
+@pytest.mark.parametrize("estimator", ["best", "least_squares"])
+def test_answers_name_their_estimator_wherever_they_are_shown(estimator):
+    answers, source = PAIRS.estimate(estimator), PAIRS.conditionals(estimator)
+    queries = PAIRS.query("frequency(Pepsi)", "lift(Pepsi | Fries)", estimator=estimator)
+    shown = [answers, answers["Pepsi"], queries, queries[1], source.matrix("mean"), source]
+    for result in shown:
+        assert set(result.columns()["estimator"]) == {estimator}
+        assert result.table().notes[-1].partition(";")[0] == f"estimator: {estimator}"
+        assert set(result.to_frame("polars")["estimator"]) == {estimator}
+    assert PAIRS.query([]).table().notes == ()
+
+
 def test_a_query_names_keys_as_the_schema_was_given_them():
     asked = kv.Query.of("frequency", np.int64(7), ["Fries"], [("a", 1)])
     assert asked == kv.Query.parse("""frequency(7 | Fries, !"('a', 1)")""")

@@ -108,6 +108,8 @@ class KeyAnswer(ShownResult):
     """Frequency times mean on the [-1, 1] scale: the mean over all people, 0 for an absent key."""
     raw: KeyAnswer | None = None
     """The unbiased answers of this key alone, if these are others."""
+    estimator: str = field(default="", compare=False)
+    """Name of the estimator of the answer."""
     frame_library: str | None = field(default=None, compare=False)
     """The kind of frame that the data came from, which ``to_frame`` returns, too."""
 
@@ -121,7 +123,8 @@ class KeyAnswer(ShownResult):
         """The answer as a table of one row."""
         from .answer_table import key_table
 
-        return key_table((self,), "interval")
+        notes = (f"estimator: {self.estimator}",) if self.estimator else ()
+        return replace(key_table((self,), "interval"), notes=notes)
 
     def plot(self, ax: Axes | None = None, of: str | None = None) -> Axes:
         """The answer and its intervals; see ``Answers.plot``."""
@@ -168,9 +171,9 @@ class Answers(ShownResult):
     """The kind of frame that the data came from, which ``to_frame`` returns, too."""
 
     def __post_init__(self) -> None:
-        library = self.frame_library
-        if any(answer.frame_library != library for answer in self.keys):
-            keys = tuple(replace(answer, frame_library=library) for answer in self.keys)
+        named, library = self.estimator, self.frame_library
+        if any((a.estimator, a.frame_library) != (named, library) for a in self.keys):
+            keys = tuple(replace(a, estimator=named, frame_library=library) for a in self.keys)
             object.__setattr__(self, "keys", keys)
 
     @cached_property
@@ -197,7 +200,10 @@ class Answers(ShownResult):
         return len(self.keys)
 
     def columns(self) -> dict[str, list[Any]]:
-        """A row for each key: of every statistic the value, standard error, interval and raw value."""
+        """A row for each key: of every statistic the value, standard error, interval and raw value.
+
+        The last columns are the number of reports and the name of the estimator.
+        """
         from .answer_table import key_columns
 
         return key_columns(self.keys)
@@ -208,9 +214,8 @@ class Answers(ShownResult):
 
         table = key_table(self.keys, f"{self.level:.0%} interval").first(most, "keys")
         by = f"estimator: {self.estimator}" + (f"; {self.note}" if self.note else "")
-        return replace(
-            table, title=f"{self.mechanism}, {len(self.keys):,} keys", notes=(*table.notes, by)
-        )
+        size = f"{len(self.keys):,} key{'' if len(self.keys) == 1 else 's'}"
+        return replace(table, title=f"{self.mechanism}, {size}", notes=(*table.notes, by))
 
     def plot(self, ax: Axes | None = None, of: str | None = None) -> Axes:
         """Values with their intervals; a panel for each statistic, or only ``of`` one, such as "mean".

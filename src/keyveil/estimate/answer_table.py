@@ -30,7 +30,8 @@ def key_columns(answers: Sequence[KeyAnswer]) -> dict[str, list[Any]]:
         raw = [getattr(a.raw, part) if a.raw is not None else getattr(a, part) for a in answers]
         columns[f"{part}_raw"] = [None if e is None else e.value for e in raw]
     known = [a.frequency or a.mean or a.mass for a in answers]
-    return {**columns, "reports": [None if e is None else e.reports for e in known]}
+    reports = [None if e is None else e.reports for e in known]
+    return {**columns, "reports": reports, "estimator": [answer.estimator for answer in answers]}
 
 
 def key_table(answers: Sequence[KeyAnswer], interval: str) -> ResultTable:

@@ -243,12 +243,15 @@ class Conditionals(ShownResult):
         places = [query.places(schema) for query in queries]
         if isinstance(self._evidence, HeldEvidence):
             self._evidence.prepare((key, *(place for place, _ in given)) for key, given in places)
-        if self._shrunk is not None:
-            self._shrunk.prepare([(key, given) for key, given in places if given])
+        conditional = [(key, given) for key, given in places if given]
+        if self._shrunk is not None and conditional:
+            self._shrunk.prepare(conditional)
 
     def matrix(self, kind: str = "frequency") -> ConditionalMatrix:
         """``kind(k | c)`` for every two keys, in row k and column c; None on the diagonal."""
         keys = self.plan.schema.keys
+        if len(keys) == 1:
+            raise PlanError("this plan has one key; a conditional is about at least two")
         pairs = [(k, c) for k in keys for c in keys if k != c]
         answers = dict(
             zip(pairs, self.answers([Query(kind, k, ((c, True),)) for k, c in pairs]), strict=True)

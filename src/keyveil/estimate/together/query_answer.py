@@ -30,7 +30,7 @@ NO_SIGN_NOTE = "no sign: the tally does not show that these go together"
 MATRIX_KEYS = 12
 """Number of keys of a matrix that are shown as a table."""
 ANSWER_KINDS: Kinds = {
-    **dict.fromkeys(("query", "statistic", "target", "given", "how"), str),
+    **dict.fromkeys(("query", "statistic", "target", "given", "how", "estimator"), str),
     "go_together": bool,
     "reports": int,
 }
@@ -166,6 +166,7 @@ class QueryResults(ShownResult, Sequence[QueryAnswer]):
         notes = [NO_SIGN_NOTE] if any(answer.shown is False for answer in self) else []
         notes += [RANGE_NOTE] if any(answer.how == "range" for answer in self) else []
         notes += [GUESS_NOTE] if any(answer.guess is not None for answer in self) else []
+        notes += _named(self)
         table = ResultTable(tuple(headings), tuple(map(tuple, rows)), notes=tuple(notes))
         return table.first(most, "queries")
 
@@ -244,6 +245,7 @@ class ConditionalMatrix(ShownResult, Sequence[list[QueryAnswer | None]]):
             notes.append(f"~ {NO_SIGN_NOTE}")
         if len(shown) < len(self.keys):
             notes.append(f"the first {len(shown)} of {len(self.keys)} keys; to_frame() has them all")
+        notes += _named(self.answers)
         title = (
             f"{self.kind} of the row's key given the column's, with half its {self.level:.0%} interval"
         )
@@ -268,8 +270,15 @@ def answer_columns(answers: Iterable[QueryAnswer]) -> dict[str, list[Any]]:
         "go_together": [answer.shown for answer in listed],
         "guess": [answer.guess for answer in listed],
         "how": [answer.how for answer in listed],
+        "estimator": [answer.estimator for answer in listed],
         "reports": [answer.estimate.reports for answer in listed],
     }
+
+
+def _named(answers: Iterable[QueryAnswer]) -> list[str]:
+    """The names of the estimators as a note; none if no answer has one."""
+    names = dict.fromkeys(answer.estimator for answer in answers if answer.estimator)
+    return [f"estimator: {', '.join(names)}"] if names else []
 
 
 def _value(estimate: Estimate) -> str:
