@@ -134,7 +134,10 @@ class Prior:
         elif held is None:
             held = HELD * keys
         if not 0 < held <= keys:
-            raise PlanError(f"keys held on average must lie above 0 and be at most {keys}")
+            raise PlanError(
+                f"keys held on average must lie above 0 and be at most {keys}, the number of keys; "
+                "do not count keys that the schema lacks"
+            )
         share = held / keys
         frequency = class_frequencies(share, min(CLASSES, keys))
         apart = min(BETWEEN, 1 - abs(mean)) if between is None else between
