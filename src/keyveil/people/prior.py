@@ -51,8 +51,8 @@ MOST_LOOKED = 1 << 20
 
 
 def three_digits(number: float) -> str:
-    """An average number of keys in three digits: 2.11, 15, 2,520."""
-    return f"{float(f'{number:.3g}'):,.10g}"
+    """A forecast in three digits: 2.11 keys, 946,000,000 people."""
+    return f"{float(f'{number:.3g}'):,.15g}"
 
 
 def keys_in_words(held: float) -> str:
