@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import click
 import pytest
 
+import keyveil
 from keyveil import FinishedError
 from keyveil.cli.command import run
 
@@ -76,6 +77,17 @@ def test_the_exit_codes_are_those_of_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr(click.Group, "main", Mock(side_effect=KeyboardInterrupt))
     seen.add(run(["demo"]))
     assert seen == codes
+
+
+def test_the_app_developer_reads_what_to_do_in_every_state_and_at_every_error():
+    page = (ROOT / "docs" / "app-developer.md").read_text()
+    rows = re.findall(r"^\| (?:states? )?(`.+?) \|", page, re.M)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    table = (ROOT / "docs" / "client.md").read_text().partition("| State | Means | Sent again |")[2]
+    states = set(re.findall(r"^\| `(\w+)` \|", table.partition("\n\n")[0], re.M))
+    assert len(states) == 6
+    assert named == states | {"ClientError", "BudgetError", "PlanError"}
+    assert all(hasattr(keyveil, error) for error in named - states)
 
 
 def test_every_extra_is_in_the_table():

@@ -42,7 +42,7 @@ def ledger(state: Path | None, apart: Path | None, machine: bool) -> None:
             }
         )
         return
-    click.echo(f"told   epsilon {rounded_up(book.spent)} in all")
+    click.echo(f"spent  epsilon {rounded_up(book.spent)} in all")
     click.echo(f"cap    epsilon {total['cap']}; {rounded_down(book.left)} is left")
     if entries:
         print_table(["collection", "round", "mechanism", "epsilon", "state"], _rows(book, entries))
