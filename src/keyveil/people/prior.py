@@ -51,8 +51,14 @@ MOST_LOOKED = 1 << 20
 
 
 def three_digits(number: float) -> str:
-    """A forecast in three digits: 2.11 keys, 946,000,000 people."""
-    return f"{float(f'{number:.3g}'):,.15g}"
+    """An average number of keys in three digits: 2.11, 15, 2,520."""
+    return f"{float(f'{number:.3g}'):,.10g}"
+
+
+def enough_people(people: int) -> str:
+    """A needed number of people in three digits, rounded up so that it is enough: 946,000,000."""
+    unit = 10 ** max(0, len(str(people)) - 3)
+    return f"{-(-people // unit) * unit:,}"
 
 
 def keys_in_words(held: float) -> str:

@@ -15,7 +15,7 @@ from ..foundation.exact import text
 from ..foundation.result_table import ResultTable
 from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.beliefs import Beliefs, in_words
-from ..people.prior import Prior, keys_in_words, three_digits
+from ..people.prior import Prior, enough_people, keys_in_words, three_digits
 from ..people.scale import Scale
 from ..plan.plan import Plan
 from .advice_table import HEADINGS, option_cells, told_nothing
@@ -129,7 +129,7 @@ class Advice(ShownResult):
         """If the choice can answer under no belief: the people that it needs, and who answers now."""
         factor = self.factor(self.best)
         needed = (
-            f": it takes about {three_digits(ceil(self.people * factor))}" if isfinite(factor) else ""
+            f": it takes about {enough_people(ceil(self.people * factor))}" if isfinite(factor) else ""
         )
         other = next(option for option in self.options if min(option.people_factors) <= 1)
         return (
@@ -171,7 +171,7 @@ class Advice(ShownResult):
             return (
                 f"with {self.people:,} {'people' if self.people > 1 else 'person'} at epsilon "
                 f"{text(self.epsilon)} no plan can answer; "
-                f"{held}it takes about {three_digits(self.people_needed)} people{either}"
+                f"{held}it takes about {enough_people(self.people_needed)} people{either}"
             )
         able = [option for option in self.options if option.people_factor <= 1]
         others = [option for option in self.runners_up() if option.family != best.family]
@@ -180,7 +180,7 @@ class Advice(ShownResult):
         if best.people_factor > 1:
             return (
                 f"{least}; it answers with about "
-                f"{three_digits(ceil(self.people * self.factor(best)))} people, "
+                f"{enough_people(ceil(self.people * self.factor(best)))} people, "
                 f"{able[0].name} now, with {able[0].score / best.score:.2f} times the error"
             )
         if any(ALIKE * option.score < best.score for option in self.options if option.people_factor > 1):
