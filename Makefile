@@ -16,6 +16,7 @@ $(STAMP): pyproject.toml requirements.txt requirements-demo.txt | $(BIN)/python
 	@$(PIP) --require-hashes -r requirements.txt
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@ $(DEMO_STAMP)
+	@echo "ready: the command is $(BIN)/keyveil"
 
 # What the demo needs: the command and the collector.
 $(DEMO_STAMP): pyproject.toml requirements-demo.txt | $(BIN)/python

@@ -112,7 +112,7 @@ def send_singly(url: str, folder: Path, held: np.ndarray, ratings: np.ndarray) -
             if number == 0:
                 print(
                     f"one person's ledger: spent {client.spent:.3f} of {client.cap}, "
-                    f"told to {', '.join(entry.collection for entry in client.answers())}"
+                    f"all for {', '.join(entry.collection for entry in client.answers())}"
                 )
     return counted
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import keyveil
 from keyveil import REGISTRY, Plan, Query, Schema
+from keyveil.cli.command import SECTIONS
 from keyveil.estimate.forecast.query_forecast import QueryForecast
 from keyveil.people.prior_laws import independent_law
 from keyveil.simulate.theory import forecast_key
@@ -66,6 +67,18 @@ def _people(plan: Plan, held: float) -> int:
     return round(float(f"{variance / PAIR_ERROR**2:.1e}"))
 
 
+def commands() -> str:
+    """The commands by purpose, each with what its help says first."""
+    tables = []
+    for purpose, members in SECTIONS.items():
+        lines = [f"**{purpose}**", "", "| command | what it does |", "|---|---|"]
+        lines += [
+            f"| `{name}` | {about.replace('|', chr(92) + '|')} |" for name, (_, about) in members.items()
+        ]
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
+
+
 def mechanisms() -> str:
     """The registry: a row for each mechanism."""
     lines = ["| name | in papers | from | answers | one report speaks of |", "|---|---|---|---|---|"]
@@ -86,11 +99,11 @@ REFERENCE = {
     "Choosing a plan": "Advice Prior Beliefs outlook pilot_beliefs pilot_people compare "
     "MechanismComparison",
     "People": "People Population",
-    "On a device": "Budget Client AsyncClient Ledger Patience",
+    "On a device": "Budget Client AsyncClient Outcome Ledger Patience",
     "Trust": "audit Audit audit_messages guess_bound health",
-    "Errors and warnings": "KeyveilError BudgetError ChannelError CoinsError FinishedError PlanError "
-    "QueryError RecordError ReportError SchemaError TableError UnknownKeyError ComparisonWarning "
-    "PeopleWarning PlannerWarning",
+    "Errors and warnings": "KeyveilError BudgetError ChannelError ClientError CoinsError FinishedError "
+    "PlanError QueryError RecordError ReportError SchemaError TableError UnknownKeyError "
+    "ComparisonWarning PeopleWarning PlannerWarning",
 }
 """The names of the package by subject, in the order of the reference."""
 MODULES = (
@@ -151,6 +164,7 @@ def decisions() -> str:
 
 TABLES = {
     "api.md": (("reference", reference),),
+    "command.md": (("commands", commands),),
     "choose.md": (("choose", errors), ("conditional_people", conditional_people)),
     "decisions/README.md": (("decisions", decisions),),
     "mechanisms.md": (("mechanisms", mechanisms),),

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from .planner.first_round import pilot_people
     from .planner.outlook import outlook
     from .planner.pilot import pilot_beliefs
-    from .service.client import AsyncClient, Client, Ledger, Patience
+    from .service.client import AsyncClient, Client, ClientError, Ledger, Outcome, Patience
     from .simulate import spark as spark
     from .simulate import theory as theory
     from .simulate.comparison import MechanismComparison, compare
@@ -85,6 +85,7 @@ _LATER = {
     "Channel": "channel.law",
     "ChannelError": "foundation.errors",
     "Client": "service.client",
+    "ClientError": "service.client",
     "Coins": "foundation.coins",
     "CoinsError": "foundation.errors",
     "ComparisonWarning": "foundation.notices",
@@ -97,6 +98,7 @@ _LATER = {
     "Ledger": "service.client",
     "Mechanism": "mechanisms.mechanism",
     "MechanismComparison": "simulate.comparison",
+    "Outcome": "service.client",
     "Patience": "service.client",
     "People": "people.people",
     "PeopleWarning": "foundation.notices",
@@ -185,6 +187,7 @@ __all__ = [
     "Channel",
     "ChannelError",
     "Client",
+    "ClientError",
     "Coins",
     "CoinsError",
     "ComparisonWarning",
@@ -197,6 +200,7 @@ __all__ = [
     "Ledger",
     "Mechanism",
     "MechanismComparison",
+    "Outcome",
     "Patience",
     "People",
     "PeopleWarning",

@@ -39,7 +39,7 @@ def test_conditionals_say_for_whom_they_answer_and_what_would_help(capsys):
     assert "what would help most: how many keys do people hold? (--held N)" in said
     assert "first round" not in said
     refusal = said_by(capsys, *TOGETHER, "--held", "2.11", code=1)
-    assert "if people hold 2.11 keys on average, it takes about 310," in refusal
+    assert "if people hold 2.11 keys on average, it takes about 311,000 people" in refusal
 
 
 def test_a_named_plan_has_the_outlook_that_it_has_as_the_planners_choice():

@@ -14,7 +14,7 @@ import pytest
 from keyveil import Coins, Plan, Schema
 from keyveil.cli import planner_output
 from keyveil.cli.command import run
-from keyveil.people.prior import Prior
+from keyveil.people.prior import Prior, enough_people
 from keyveil.planner.advice import Advice
 from keyveil.planner.key_scores import people_factor
 from keyveil.planner.options import ALIKE
@@ -445,9 +445,11 @@ def test_a_refusal_agrees_with_its_table(at, capsys, monkeypatch):
         assert people_factor(option.plan, round(factor * 10_000), "both", advice.prior) <= 1
     times = advice.people_needed / 10_000
     assert f"which answer with {times:.1f} times the people" in told.out
-    assert (
-        f"it takes about {advice.people_needed:,} people, or epsilon {advice.epsilon_needed}" in told.err
-    )
+    needed = enough_people(advice.people_needed)
+    assert f"it takes about {needed} people, or epsilon {advice.epsilon_needed}" in told.err
+    said = int(needed.replace(",", ""))
+    assert advice.people_needed <= said < 1.01 * advice.people_needed
+    assert said % 1000 == 0, "in three digits"
     assert 100_000 < advice.people_needed < 140_000
     assert Decimal("0.3") < Decimal(advice.epsilon_needed) < Decimal("0.4")
 

@@ -1264,7 +1264,7 @@ def test_the_ledger_shows_what_was_told_to_whom_and_what_waits(phone, monkeypatc
         spent, left = client.spent, client.left
     before = {path: path.read_bytes() for path in phone.folder.iterdir()}
     shown = command("ledger", "--state", str(phone.folder)).stdout
-    assert f"told   epsilon {rounded_up(spent)} in all" in shown
+    assert f"spent  epsilon {rounded_up(spent)} in all" in shown
     assert f"cap    epsilon 4; {rounded_down(left)} is left" in shown
     rows = [line.split() for line in shown.splitlines()]
     assert [URL, "menu", "1", "kvue", "1.000", "counted"] in rows
@@ -1299,4 +1299,4 @@ def test_a_ledger_that_was_lost_is_shown_from_what_is_apart(phone):
     phone.ledger.unlink()
     shown = command("ledger", "--state", str(phone.folder)).stdout
     assert "lost" in shown
-    assert f"told   epsilon {rounded_up(PLAN.proven)} in all" in shown
+    assert f"spent  epsilon {rounded_up(PLAN.proven)} in all" in shown

@@ -25,7 +25,7 @@ MANY_KEYS = 100
 @whole_number("--keys", "keys", 1, MANY_KEYS, "Keys to count the bits for.", most=MOST_KEYS)
 @as_json
 def mechanisms(keys: int, machine: bool) -> None:
-    """List the mechanisms, what they speak of and what they really cost.
+    """List the mechanisms, their names in papers, and the true epsilon of each.
 
     The defaults in the JSON are for values from -1 to 1, the default --range of plan.
     """

@@ -33,7 +33,7 @@ from .output_files import PICTURE, writes_files
 @as_json
 @writes_files
 def bench(only: str | None, seconds: float, peers: str | None, plot: str | None, machine: bool) -> None:
-    """Speed on this machine, beside plain NumPy, other packages and what is possible.
+    """Speed on this machine, compared with NumPy, other packages and the limit of the processor.
 
     A ratio like "8 x" says that the other form takes eight times as long. The limit is the time of
     AES-256 for the words of the reports, of reading the reports from memory, or of importing the

@@ -19,7 +19,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Before anyone answers": {
         "mechanisms": (
             "audit_command",
-            "List the mechanisms, what they speak of and what they really cost.",
+            "List the mechanisms, their names in papers, and the true epsilon of each.",
         ),
         "plan": (
             "plan_command",
@@ -40,7 +40,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "bench": (
             "bench_command",
-            "Speed on this machine, beside plain NumPy, other packages and what is possible.",
+            "Speed on this machine, compared with NumPy, other packages and the limit of the processor.",
         ),
     },
     "Reports and answers": {
@@ -86,7 +86,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "A device": {
         "ledger": (
             "ledger_command",
-            "What this device has told, to each collection and in all; the cap; what waits to be sent.",
+            "What this device has answered, what that cost, the cap, and which reports wait.",
         ),
     },
     "A collector": {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @as_json
 def ledger(state: Path | None, apart: Path | None, machine: bool) -> None:
-    """What this device has told, to each collection and in all; the cap; what waits to be sent."""
+    """What this device has answered, what that cost, the cap, and which reports wait."""
     book = _opened(state, apart)
     entries = book.answers()
     total = {"cap": text(book.cap), "spent": text(book.spent), "left": text(book.left)}
@@ -42,7 +42,7 @@ def ledger(state: Path | None, apart: Path | None, machine: bool) -> None:
             }
         )
         return
-    click.echo(f"told   epsilon {rounded_up(book.spent)} in all")
+    click.echo(f"spent  epsilon {rounded_up(book.spent)} in all")
     click.echo(f"cap    epsilon {total['cap']}; {rounded_down(book.left)} is left")
     if entries:
         print_table(["collection", "round", "mechanism", "epsilon", "state"], _rows(book, entries))

@@ -55,6 +55,12 @@ def three_digits(number: float) -> str:
     return f"{float(f'{number:.3g}'):,.10g}"
 
 
+def enough_people(people: int) -> str:
+    """A needed number of people in three digits, rounded up so that it is enough: 946,000,000."""
+    unit = 10 ** max(0, len(str(people)) - 3)
+    return f"{-(-people // unit) * unit:,}"
+
+
 def keys_in_words(held: float) -> str:
     """An average number of keys with its noun."""
     return f"{three_digits(held)} {'key' if round(held, 2) == 1 else 'keys'}"
@@ -134,7 +140,10 @@ class Prior:
         elif held is None:
             held = HELD * keys
         if not 0 < held <= keys:
-            raise PlanError(f"keys held on average must lie above 0 and be at most {keys}")
+            raise PlanError(
+                f"keys held on average must lie above 0 and be at most {keys}, the number of keys; "
+                "do not count keys that the schema lacks"
+            )
         share = held / keys
         frequency = class_frequencies(share, min(CLASSES, keys))
         apart = min(BETWEEN, 1 - abs(mean)) if between is None else between

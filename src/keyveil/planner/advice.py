@@ -15,7 +15,7 @@ from ..foundation.exact import text
 from ..foundation.result_table import ResultTable
 from ..foundation.shown_result import MOST_SHOWN, ShownResult
 from ..people.beliefs import Beliefs, in_words
-from ..people.prior import Prior, keys_in_words, three_digits
+from ..people.prior import Prior, enough_people, keys_in_words, three_digits
 from ..people.scale import Scale
 from ..plan.plan import Plan
 from .advice_table import HEADINGS, option_cells, told_nothing
@@ -128,7 +128,9 @@ class Advice(ShownResult):
     def _what_would_help(self) -> str:
         """If the choice can answer under no belief: the people that it needs, and who answers now."""
         factor = self.factor(self.best)
-        needed = f": it takes about {ceil(self.people * factor):,}" if isfinite(factor) else ""
+        needed = (
+            f": it takes about {enough_people(ceil(self.people * factor))}" if isfinite(factor) else ""
+        )
         other = next(option for option in self.options if min(option.people_factors) <= 1)
         return (
             f"its answers are not useful with {self.people:,} people{needed}; "
@@ -169,7 +171,7 @@ class Advice(ShownResult):
             return (
                 f"with {self.people:,} {'people' if self.people > 1 else 'person'} at epsilon "
                 f"{text(self.epsilon)} no plan can answer; "
-                f"{held}it takes about {self.people_needed:,} people{either}"
+                f"{held}it takes about {enough_people(self.people_needed)} people{either}"
             )
         able = [option for option in self.options if option.people_factor <= 1]
         others = [option for option in self.runners_up() if option.family != best.family]
@@ -177,7 +179,8 @@ class Advice(ShownResult):
         least = f"{best.name} has the least predicted error"
         if best.people_factor > 1:
             return (
-                f"{least}; it answers with about {ceil(self.people * self.factor(best)):,} people, "
+                f"{least}; it answers with about "
+                f"{enough_people(ceil(self.people * self.factor(best)))} people, "
                 f"{able[0].name} now, with {able[0].score / best.score:.2f} times the error"
             )
         if any(ALIKE * option.score < best.score for option in self.options if option.people_factor > 1):

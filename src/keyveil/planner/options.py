@@ -301,6 +301,11 @@ def conditional_plans(
     for mechanism, parameters in tried:
         with suppress(PlanError, ChannelError):
             plans.append(tight_plan(schema, mechanism, epsilon, parameters))
+    if not plans and ("pairs", {}) in tried:
+        raise PlanError(
+            f"{len(schema.keys):,} keys have too many pairs for a plan; take fewer keys, for example "
+            "those with the most holders (in Python: Schema.from_frame(..., top=100))"
+        )
     return plans
 
 

@@ -15,7 +15,7 @@ from ..estimate.forecast.query_forecast import QueryForecast
 from ..estimate.together.joint import evidence
 from ..estimate.together.query import Query
 from ..foundation.errors import ChannelError, PlanError
-from ..people.prior import Prior, keys_in_words
+from ..people.prior import Prior, enough_people, keys_in_words
 from ..people.prior_laws import independent_law
 from ..plan.plan import Plan
 from ..plan.tally import Tally
@@ -51,7 +51,9 @@ class Outlook:
         who = f"with {self.people:,} {'people' if self.people > 1 else 'person'}"
         if self.answers:
             return f"{who} a conditional frequency has a standard error near {self.stderr:.3f} {if_held}"
-        ways = [] if self.people_needed is None else [f"about {self.people_needed:,} people"]
+        ways = (
+            [] if self.people_needed is None else [f"about {enough_people(self.people_needed)} people"]
+        )
         ways += [f"epsilon {self.epsilon_needed}"] if self.epsilon_needed else []
         takes = f"; it takes {', or '.join(ways)}" if ways else ""
         return (
