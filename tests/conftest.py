@@ -116,9 +116,9 @@ def desk(address: str, tmp_path: Path) -> Iterator[Desk]:
     """A collector on either store."""
     from desk import Desk
 
-    made = Desk(address, tmp_path)
-    yield made
-    made.close()
+    collector = Desk(address, tmp_path)
+    yield collector
+    collector.close()
 
 
 @pytest.fixture
@@ -126,9 +126,9 @@ def file_desk(tmp_path: Path) -> Iterator[Desk]:
     """A collector on a SQLite file, where the kind of store does not matter."""
     from desk import Desk
 
-    made = Desk(str(tmp_path / "store.sqlite"), tmp_path)
-    yield made
-    made.close()
+    collector = Desk(str(tmp_path / "store.sqlite"), tmp_path)
+    yield collector
+    collector.close()
 
 
 @pytest.fixture(scope="session")
