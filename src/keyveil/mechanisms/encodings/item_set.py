@@ -9,8 +9,8 @@ item, 2 d + 4 (rank of the pair, in lexicographic order) + 2 (level of a - 1) + 
 
 A device that holds h keys, numbered in the plan's order, keeps k = min(cap, h) of them. Floyd's method
 draws all choices with equal probability: for i = 0 .. k - 1 let last = h - k + i, and keep number
-floor(word i * (last + 1) / 2^32), or number ``last`` if that one is kept already. Word cap + i rounds the
-value of the i-th kept key. A person who holds no more than the cap keeps all keys, in order.
+floor(word i * (last + 1) / 2^32), or number ``last`` if that one is kept already. Word cap + i rounds
+the value of the i-th kept key. A person who holds no more than the cap keeps all keys, in order.
 """
 
 from __future__ import annotations
