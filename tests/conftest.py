@@ -24,9 +24,14 @@ for library in ("OPENBLAS", "OMP", "MKL"):
     # start inherit this.
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
-os.environ.setdefault(
-    "KEYVEIL_FAST", "1"
-)  # compiled loops for few people, too: tests compare both forms
+COMPILE_HERE = "KEYVEIL_FAST" not in os.environ
+"""Tests use compiled loops for few people, too, because they compare both forms.
+
+Processes that tests start choose for themselves, as those of users do: Numba takes each half a second
+to load.
+"""
+if COMPILE_HERE:
+    os.environ["KEYVEIL_FAST"] = "1"
 
 LONG = os.environ.get("KEYVEIL_LONG") == "1"
 
@@ -40,6 +45,13 @@ settings.register_profile(
     "long", max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile("long" if LONG else "short")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """What ``COMPILE_HERE`` says is for this process: those that it starts do not inherit it."""
+    if COMPILE_HERE:
+        os.unsetenv("KEYVEIL_FAST")  # os.environ keeps it
 
 
 @pytest.fixture(scope="session")
@@ -104,9 +116,9 @@ def desk(address: str, tmp_path: Path) -> Iterator[Desk]:
     """A collector on either store."""
     from desk import Desk
 
-    made = Desk(address, tmp_path)
-    yield made
-    made.close()
+    collector = Desk(address, tmp_path)
+    yield collector
+    collector.close()
 
 
 @pytest.fixture
@@ -114,9 +126,9 @@ def file_desk(tmp_path: Path) -> Iterator[Desk]:
     """A collector on a SQLite file, where the kind of store does not matter."""
     from desk import Desk
 
-    made = Desk(str(tmp_path / "store.sqlite"), tmp_path)
-    yield made
-    made.close()
+    collector = Desk(str(tmp_path / "store.sqlite"), tmp_path)
+    yield collector
+    collector.close()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from example_site import CLIENT
 from playwright.sync_api import Page, expect
-from process import KEYVEIL
+from process import KEYVEIL, user_environment
 
 CROWD = 4_000
 """Simulated visitors who come at once when the demo starts."""
@@ -27,7 +26,7 @@ class Demo:
         self.process = subprocess.Popen(
             [KEYVEIL, "demo", "--visitors", "0.5"],
             cwd=folder,
-            env={**os.environ, "TMPDIR": str(folder)},
+            env=user_environment(TMPDIR=str(folder)),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

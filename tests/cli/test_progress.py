@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from process import user_environment
 from rich.progress import Progress
 
 from keyveil import Plan, Schema
@@ -32,7 +33,7 @@ COMMANDS = {
 
 def started(folder, words, errors):
     code = "import sys; from keyveil.cli.command import run; sys.exit(run(sys.argv[1:]))"
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    environment = user_environment(TERM="xterm", COLUMNS="100")
     command = [sys.executable, "-c", code, *words.split()]
     return subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, env=environment, text=True

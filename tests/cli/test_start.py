@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from process import user_environment
 
 import keyveil
 from keyveil import Coins, Plan, Schema, Tally
@@ -23,9 +24,8 @@ SHOW = (
 
 def loaded(folder, *words):
     """The packages and the modules of keyveil that a command loads."""
-    command, as_users = [sys.executable, "-c", SHOW, *words], {**os.environ}
-    as_users.pop("KEYVEIL_FAST", None)
-    done = subprocess.run(command, cwd=folder, env=as_users, capture_output=True, text=True, check=True)
+    command, own = [sys.executable, "-c", SHOW, *words], user_environment()
+    done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=True)
     code, packages, modules = json.loads(done.stderr.splitlines()[-1])
     assert code == 0
     return set(packages), set(modules)

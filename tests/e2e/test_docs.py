@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from page_commands import same
+from process import user_environment
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -56,7 +56,7 @@ def test_code_blocks_run(page, tmp_path):
             script += [_command(line, shown) for line, shown in _commands(code)]
     path = tmp_path / "page.py"
     path.write_text("\n".join(part for part in script if part))
-    env = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    env = user_environment(SPARK_LOCAL_IP="127.0.0.1")
     done = subprocess.run(
         [sys.executable, path], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from process import user_environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -39,7 +39,7 @@ def outputs(path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_tables_and_pictures(path, tmp_path):
     done = tmp_path / path.name
-    settings = {**os.environ, "IPYTHONDIR": str(tmp_path), "JUPYTER_RUNTIME_DIR": str(tmp_path)}
+    settings = user_environment(IPYTHONDIR=str(tmp_path), JUPYTER_RUNTIME_DIR=str(tmp_path))
     settings.pop("MPLBACKEND", None)
     run = [sys.executable, "-c", RUN, str(path), str(done)]
     result = subprocess.run(run, cwd=tmp_path, env=settings, capture_output=True, text=True, check=False)

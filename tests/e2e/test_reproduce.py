@@ -147,7 +147,12 @@ def test_a_part_that_is_run_again_leaves_the_report_whole(quick, command, monkey
 def started(*words: str, cwd: Path) -> subprocess.Popen[str]:
     """A run in a process group of its own, once its first setting is kept."""
     running = subprocess.Popen(
-        [KEYVEIL, *words], cwd=cwd, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [KEYVEIL, *words],
+        cwd=cwd,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # if these tests ignore it
     )
     for _ in range(1200):
         if list(cwd.glob("out/numbers/*.jsonl")) or running.poll() is not None:

@@ -21,6 +21,12 @@ from keyveil.cli.command import run
 KEYVEIL = str(Path(sys.executable).parent / "keyveil")
 
 
+def user_environment(**more: str) -> dict[str, str]:
+    """The variables for a process as a user starts it: it chooses by itself whether to load Numba."""
+    own = {name: value for name, value in os.environ.items() if name != "KEYVEIL_FAST"}
+    return own | more
+
+
 @dataclass
 class Done:
     """How a command ended."""

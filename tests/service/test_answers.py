@@ -307,19 +307,20 @@ def test_work_of_many_parts_ends_when_nobody_waits(file_desk, monkeypatch):
         asked.clear()
 
 
-@pytest.mark.parametrize("number", [6, 12, 25, 39, 60, 63, 64, 200])
 @pytest.mark.parametrize("mechanism", ["kvue", "pairs", "collision"])
-def test_a_query_of_too_many_keys_is_refused(file_desk, mechanism, number):
+def test_a_query_of_too_many_keys_is_refused(file_desk, mechanism):
     plan = plan_of(mechanism, 201)
     file_desk.create("many", plan)
     file_desk.send(fresh(3, plan, {"k1": 4}), name="many", plan=plan.hash)
-    given = ", ".join(f"k{i}" for i in range(1, number + 1))
-    begun = time.monotonic()
-    for text in (f"frequency(k0 | {given})", f"lift(k0 | !{given})", f"mean(k0 | {given})"):
-        answer = file_desk.get("/v1/collections/many/queries", params={"q": ["mean(k1 | k2)", text]})
-        assert (answer.status_code, answer.json()["reason"]) == (400, "invalid")
-        assert "at most 6 keys" in answer.json()["detail"] or mechanism == "kvue"
-    assert time.monotonic() < begun + 30
+    for number in (6, 12, 25, 39, 60, 63, 64, 200):
+        given = ", ".join(f"k{i}" for i in range(1, number + 1))
+        begun = time.monotonic()
+        for text in (f"frequency(k0 | {given})", f"lift(k0 | !{given})", f"mean(k0 | {given})"):
+            asked = {"q": ["mean(k1 | k2)", text]}
+            answer = file_desk.get("/v1/collections/many/queries", params=asked)
+            assert (answer.status_code, answer.json()["reason"]) == (400, "invalid"), number
+            assert "at most 6 keys" in answer.json()["detail"] or mechanism == "kvue", number
+        assert time.monotonic() < begun + 30, number
 
 
 def test_a_tally_made_elsewhere_is_brought_in_once(desk):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import httpx
 from hatchling.builders.wheel import WheelBuilder
+from process import user_environment
 
 from keyveil.service.collector.http.client_files import client_files
 from keyveil.service.collector.http.dashboard_route import dashboard_files
@@ -68,7 +68,7 @@ def test_an_installed_package_serves_its_own_files(tmp_path):
     demo = subprocess.Popen(
         [sys.executable, "-m", "keyveil", "demo", "--visitors", "0.1"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(installed), "TMPDIR": str(tmp_path)},
+        env=user_environment(PYTHONPATH=str(installed), TMPDIR=str(tmp_path)),
         stdout=subprocess.PIPE,
         text=True,
     )

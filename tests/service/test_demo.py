@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from process import user_environment
 
 ROOT = Path(__file__).parents[2]
 WORDS = [sys.executable, str(ROOT / "examples" / "demo.py")]
@@ -33,7 +33,7 @@ def test_the_demo_shows_answers_beside_the_truth_and_cleans_up(tmp_path):
     done = subprocess.run(
         WORDS,
         cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env=user_environment(TMPDIR=str(tmp_path)),
         capture_output=True,
         text=True,
         timeout=120,
@@ -65,7 +65,7 @@ def test_the_demo_cleans_up_when_it_is_stopped(tmp_path):
     demo = subprocess.Popen(
         [WORDS[0], "-u", WORDS[1]],
         cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env=user_environment(TMPDIR=str(tmp_path)),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -92,7 +92,7 @@ def test_a_dashboard_with_visitors_stays_open_until_it_is_stopped(tmp_path):
     demo = subprocess.Popen(
         [sys.executable, "-m", "keyveil", "demo", "--visitors", "50"],
         cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env=user_environment(TMPDIR=str(tmp_path)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

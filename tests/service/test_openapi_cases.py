@@ -33,6 +33,9 @@ CHECKED = CHECKS.get_by_names(
         "response_schema_conformance",
     ]
 )
+TEXT = {"type": "string"}
+ANY_NAME = "DELETE /v1/tokens/{token}"
+"""An operation with a name alone, of which nothing is forbidden."""
 _NAMED = {"name": "menu", "other": "menu", "round": 1, "epoch": 18_000_000, "file": "part-0001.parquet"}
 
 
@@ -81,9 +84,21 @@ def cases_of(operation, mode):
     return cases
 
 
+def forbids(label: str) -> bool:
+    """Whether a request can break the description of an operation; a name may be any text."""
+    operation = OPERATIONS[label]
+    names = [parameter.definition["schema"] for parameter in operation.path_parameters]
+    return bool([*operation.query, *operation.body]) or any(name != TEXT for name in names)
+
+
 def try_cases(desk: Desk, label: str, mode: GenerationMode, number: int) -> int:
-    """Ask so many cases of an operation; how many there were, none if there is nothing to forbid."""
+    """Ask so many cases of an operation; how many there were, none if there is nothing to forbid.
+
+    Hypothesis draws hundreds of cases before it says so: outside long runs that is asked of one alone.
+    """
     asked = 0
+    if mode is GenerationMode.NEGATIVE and not forbids(label) and not LONG and label != ANY_NAME:
+        return 0
 
     @given(case=cases_of(OPERATIONS[label], mode))
     @settings(
@@ -108,6 +123,7 @@ def try_cases(desk: Desk, label: str, mode: GenerationMode, number: int) -> int:
         run()
     except Unsatisfiable:
         assert mode is GenerationMode.NEGATIVE, label
+        assert not forbids(label), label
     return asked
 
 

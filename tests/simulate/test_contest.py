@@ -180,7 +180,7 @@ def test_the_picture_shows_no_gain_where_auto_is_kvue(rows):
     assert {row["chosen"] for row in documents if row["mechanism"] == "auto"} == {"kvue"}
     lines = {line.label.partition(",")[0]: line for line in all_series(documents, by_estimator=False)}
     for part in ("mse_frequency", "mse_mean", "mae_mean"):
-        assert lines["auto"].at(part) == lines["kvue"].at(part)
+        assert lines["auto"].at(part) == lines["kvue (KVUE)"].at(part)
     for line in lines.values():
         names = [row["estimator"] for row in line.rows]
         assert line.label.endswith(", " + "/".join(dict.fromkeys(names)))

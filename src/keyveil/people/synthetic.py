@@ -139,6 +139,10 @@ class StatedPopulation(Population):
 
     def prior(self) -> Prior:
         """What a planner would believe if it knew this population."""
+        return self._prior
+
+    @cached_property
+    def _prior(self) -> Prior:
         worth = self.shares[:, None] * self.chance / self.frequency
         laws = np.einsum(
             "ck,ckp->kp", worth, np.broadcast_to(self.values, (*worth.shape, len(self.points)))

@@ -84,7 +84,7 @@ def mechanism_named(name: str, *also: str) -> Recipe:
 def parse_mechanism(name: str, *also: str) -> tuple[str, dict[str, str]]:
     """A mechanism's name and its parameters, from text like ``graded:levels=5`` or ``pairs:grr``.
 
-    Parameters are joined by ``+``. A value without a name is the ``channel``. Of a mechanism that makes
+    Parameters are joined by ``+``. A value without a name is the ``channel``. If the mechanism makes
     plans of parts, the whole rest is the list of its ``parts``. An unknown name is refused; ``also`` are
     other names that the error knows.
     """

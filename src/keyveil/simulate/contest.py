@@ -375,7 +375,7 @@ class Contest:
 def left_out_by(plan: Plan, sizes: Floats) -> float:
     """The share of held keys beyond the plan's cap; ``sizes[j]`` is the share of people with j keys.
 
-    Of several parts it is the smallest cap.
+    A plan of several parts has the smallest cap of them.
     """
     held = np.arange(len(sizes))
     total = float(sizes @ held)

@@ -73,7 +73,7 @@ class Questions(ABC):
 
     @abstractmethod
     def usual_estimators(self, plan: Plan, known: Sequence[str]) -> tuple[str, ...]:
-        """Of the known estimators, those that are measured if none is requested."""
+        """The known estimators that are measured if none is requested."""
 
     @abstractmethod
     def planner_estimators(self, known: Sequence[str]) -> tuple[str, ...]:

@@ -116,9 +116,9 @@ def _add_sets(
             f"whole sets of {people:,} people take too long to draw; simulate at most {most:.0e} people "
             f"with {plan.mechanism_name} (errors fall as one over people)"
         )
-    made = type(population).draw is not Population.draw
-    sets.choose_form(total if made else min(many, total))
-    if made:  # people are made as they are drawn, not a table
+    drawn_anew = type(population).draw is not Population.draw
+    sets.choose_form(total if drawn_anew else min(many, total))
+    if drawn_anew:  # people are made as they are drawn, not a table
         for row, own, generator in zip(counts, numbers, draw.spawn(len(numbers)), strict=True):
             for first in range(0, own, MANY):
                 drawn = Population(

@@ -3,8 +3,8 @@
 A channel is a mixture of patterns (see ``patterns``). So the best channel for the conditionals of a pair
 is a convex program over the weights of the 2^9 - 2 patterns. Its solution is symmetric: swapping the two
 keys, or reversing the values of one, does not change it. Patterns that these moves map onto each other
-have the same weight, which leaves 100 variables. Of all channels with the same information, a linear
-program then picks one with few outputs.
+have the same weight, which leaves 100 variables. A linear program then picks one with few outputs among
+all channels with the same information.
 
 The objective is the larger of two errors, of conditional frequencies and of conditional means, each
 relative to subset selection (``over_subset``). If V views hold each key, an answer combines the reports

@@ -109,8 +109,8 @@ class SymbolLaw(Channel):
     def undo(self) -> Floats:
         """Weights on a position's symbols, minus the background, that estimate each own law's share.
 
-        There is a row for each symbol but 0 and a column for each own law. Of all such weights these
-        have the smallest variance at the background. Equal laws cannot be distinguished.
+        There is a row for each symbol but 0 and a column for each own law. These weights
+        have the smallest variance at the background of all. Equal laws cannot be distinguished.
         """
         back = self._shares[0, 1:]
         size, turn = np.linalg.eigh(np.diag(back) - np.outer(back, back))

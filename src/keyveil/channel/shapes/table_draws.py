@@ -81,14 +81,14 @@ def _drawn_rows(seed: int, place: int, people: int, needs: Integers) -> tuple[In
         span = int(left * steps.mean()) + 1
         bits = _bits(seed, np.arange(place, place + span))
         drawn = ((bits >> _U(11)).astype(np.float64) * scale).astype(np.int64)
-        found: list[int] = []
+        positions: list[int] = []
         at, step = 0, steps[drawn].tolist()
-        while at < span and len(found) < left:
-            found.append(at)
+        while at < span and len(positions) < left:
+            positions.append(at)
             at += step[at]
-        rows.append(drawn[found])
-        places.append(place + 1 + np.array(found))
-        place, left = place + at, left - len(found)
+        rows.append(drawn[positions])
+        places.append(place + 1 + np.array(positions))
+        place, left = place + at, left - len(positions)
     return np.concatenate(rows), np.concatenate(places), place
 
 
@@ -108,8 +108,8 @@ def _kept(table: _Table, run: _Run, cap: int, seed: int) -> tuple[Integers, Inte
         last = held[many] - cap + i
         high = _bits(seed, places[many] + i) >> _HALF
         number = first + ((high * (last + 1).astype(_U)) >> _HALF).astype(np.int64)
-        again = (own[:, :i] == number[:, None]).any(axis=1)
-        own[:, i] = np.where(again, first + last, number)
+        repeated = (own[:, :i] == number[:, None]).any(axis=1)
+        own[:, i] = np.where(repeated, first + last, number)
     if len(many):
         chosen[many] = own
     places[many] += cap
@@ -146,9 +146,9 @@ def _distinct(cells: Integers, valid: np.ndarray) -> tuple[Integers, Integers]:
     cells = np.where(valid, cells, none)
     order = np.argsort(cells, axis=1, kind="stable")
     ascending = np.take_along_axis(cells, order, axis=1)
-    again = np.zeros(cells.shape, bool)
-    np.put_along_axis(again, order[:, 1:], ascending[:, 1:] == ascending[:, :-1], axis=1)
-    return _compact(np.where(again, none, cells))
+    repeated = np.zeros(cells.shape, bool)
+    np.put_along_axis(repeated, order[:, 1:], ascending[:, 1:] == ascending[:, :-1], axis=1)
+    return _compact(np.where(repeated, none, cells))
 
 
 def _compact(cells: Integers) -> tuple[Integers, Integers]:

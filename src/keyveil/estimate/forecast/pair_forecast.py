@@ -91,7 +91,7 @@ class PairForecast(Forecast):
 def forecast_pairs(plan: Plan, people: float, prior: Prior) -> PairForecast:
     """The forecast of conditionals between the most frequent half of all keys.
 
-    Pairs that no one holds together have no mean, and no row. Of a plan of parts it is the forecast of
+    Pairs that no one holds together have no mean, and no row. A plan of parts has the forecast of
     the part that knows about keys together.
     """
     number, answering = together_part(plan)

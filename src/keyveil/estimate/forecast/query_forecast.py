@@ -55,7 +55,7 @@ def expected_tally(plan: Plan, law: Law) -> Tally:
 class QueryForecast:
     """The predicted errors of a plan's answers to queries when ``people`` with a known law answer.
 
-    Of a plan of parts it is the forecast of the part that knows about keys together.
+    A plan of parts has the forecast of the part that knows about keys together.
     """
 
     def __init__(self, plan: Plan, law: Law, people: float, estimator: str = "pooled") -> None:

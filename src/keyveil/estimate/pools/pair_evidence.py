@@ -98,7 +98,7 @@ class PairEvidence:
     def _cap_bias(self, keys: tuple[int, ...], law: Floats, laws: Floats) -> Floats:
         """What a cap may take from the frequencies of the items of ``_expanded``: that of pairs.
 
-        Of people with more keys than the cap, a part is reported, and keys seem to avoid each other.
+        People with more keys than the cap report a part of them, so keys seem to avoid each other.
         """
         if len(keys) == 1:
             return np.zeros(2)

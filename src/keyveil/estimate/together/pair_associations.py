@@ -74,8 +74,8 @@ class PairAssociations:
     def _take_proper_frequencies(self, proper: Floats) -> None:
         """Takes the frequencies of few keys at proper laws, and finds those that nearly everyone holds.
 
-        Of so few keys the single answers are not shrunk. A proper law of two keys has more limits than
-        a single frequency, and if many cells are near zero these tell much.
+        Single answers of so few keys are not shrunk. A proper law of two keys has more limits than
+        a single frequency, and these limits say much if many cells are near zero.
         """
         spread = np.sqrt(np.maximum(self.covariance[:, FIRST, FIRST], 0.0))
         near = self.values[:, FIRST] + NEAR_END * spread >= 1.0

@@ -7,10 +7,10 @@ cap .. 2 cap - 1 round their values: 2 cap words, whatever is held.
 ``pair_items``: the same items and words, and with them each pair of kept keys a < b as one more
 item, 2 d + 4 (rank of the pair, in lexicographic order) + 2 (level of a - 1) + level of b - 1.
 
-Of h held keys in the plan's order, k = min(cap, h) are kept. Floyd's method draws all choices with equal
-probability: for i = 0 .. k - 1 let last = h - k + i, and keep number floor(word i * (last + 1) / 2^32),
-or number ``last`` if that one is kept already. Word cap + i rounds the value of the i-th kept key. A
-person who holds no more than the cap keeps all keys, in order.
+A device that holds h keys, numbered in the plan's order, keeps k = min(cap, h) of them. Floyd's method
+draws all choices with equal probability: for i = 0 .. k - 1 let last = h - k + i, and keep number
+floor(word i * (last + 1) / 2^32), or number ``last`` if that one is kept already. Word cap + i rounds
+the value of the i-th kept key. A person who holds no more than the cap keeps all keys, in order.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _tell_range(low: bool, high: bool) -> None:
 
 
 def _short(end: float, rounding: str) -> float:
-    """The end of a range. Of a number in single precision, seven digits, rounded outwards: 9.9."""
+    """The end of a range; a number in single precision has seven digits, rounded outwards: 9.9."""
     if end.is_integer() or float(np.float32(end)) != end or len(repr(end)) <= SHORT_END:
         return end
     return float(Context(prec=7, rounding=rounding).create_decimal(Decimal(end)))

@@ -22,7 +22,7 @@ class _LaneOutage:
     began: float
     """The same as time of day."""
     error: StoreFault
-    told: bool = False
+    logged: bool = False
     """Whether it was logged."""
 
     def facts(self, number: int) -> dict[str, object]:
@@ -65,14 +65,14 @@ class Outages:
         now = self._clock.elapsed()
         self._last = now
         lane = self._lanes.setdefault(number, _LaneOutage(now, self._clock.now(), error))
-        if not lane.told and last_write > lane.since:
-            lane.told = True
+        if not lane.logged and last_write > lane.since:
+            lane.logged = True
             self._log.say("lane_unready", "error", **lane.facts(number))
 
     def lane_worked(self, number: int) -> None:
         """Note that a lane writes again."""
         lane = self._lanes.pop(number, None)
-        if lane is not None and lane.told:
+        if lane is not None and lane.logged:
             ended = time_text(self._clock.now())
             self._log.say("lane_ready", "warning", **lane.facts(number), ended=ended)
 
