@@ -72,6 +72,7 @@ def few_draws() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (by_draws, query_draws):
             patch.setattr(module, "MOST", 32)
+        patch.setattr(query_draws, "FINE", 1)
         yield
 
 

@@ -161,7 +161,7 @@ class ConditionalQuestions(Questions):
                 forecast = QueryForecast(plan, self.population.law, people, name)
             except PlanError:
                 continue  # this estimator or this plan has no forecast
-            pair = forecast.errors(self.queries)
+            pair = forecast.errors(self.queries, fine=True)
             known = (value if np.isfinite(value) else None for value in pair)
             errors[name] = dict(zip(STATISTICS, known, strict=True))
         return errors

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     from .query_forecast import Law
 
 FEWEST, MOST = 8, 256
-"""The least and the largest number of tallies."""
+"""The least and the largest number of tallies, where plans are compared."""
+FINE = 8
+"""The factor of the number of tallies for a forecast that is shown.
+
+Where few tallies make most of the error, 256 leave up to a fifth of it to chance.
+"""
 MOST_WORK = 1 << 18
 """The most cells, and four times the most answers, of all tallies together, beyond the fewest."""
 SLOW = 8
@@ -76,16 +81,18 @@ class TrueQueries(NamedTuple):
 
 
 def forecast_queries_by_draws(
-    plan: Plan, law: Law, people: int, asked: Mapping[str, TrueQueries]
+    plan: Plan, law: Law, people: int, asked: Mapping[str, TrueQueries], fine: bool = False
 ) -> Errors:
     """The mean squared errors of default answers, clipped to their range and averaged over queries.
 
-    ``asked`` is by statistic, "frequency" and "mean". NaN without queries, or if one is not known
-    together.
+    ``asked`` is by statistic, "frequency" and "mean". A ``fine`` forecast takes ``FINE`` times the
+    tallies. NaN without queries, or if one is not known together.
     """
     work = max(plan.layout.cells, 4 * sum(len(part.queries) for part in asked.values()))
     slow = SLOW if plan.views.sizes.max() > 2 else 1
-    most = min(max(MOST_WORK // (work * slow), FEWEST), MOST // slow)
+    factor = FINE if fine else 1
+    precise = PRECISE / np.sqrt(factor)
+    most = min(max(factor * MOST_WORK // (work * slow), FEWEST), factor * MOST // slow)
     runs: dict[str, list[tuple[float, float]]] = {kind: [] for kind in RANGES}
     for counts in drawn_counts(plan, law, people, min(most, BATCH)):
         for source in _sources(plan, counts):
@@ -94,7 +101,8 @@ def forecast_queries_by_draws(
         errors = {
             kind: _average(runs[kind], float(part.variance.mean())) for kind, part in asked.items()
         }
-        if len(runs["mean"]) >= most or all(error.precise for error in errors.values()):
+        # unknown errors stay unknown
+        if len(runs["mean"]) >= most or not any(error.noise > precise for error in errors.values()):
             break
     return Errors(*(errors[kind].value for kind in RANGES))
 
@@ -111,8 +119,8 @@ def _squares(source: ShrunkConditionals, kind: str, asked: TrueQueries) -> tuple
 
 class _Average(NamedTuple):
     value: float
-    precise: bool
-    """Whether it is known well enough; unknown errors stay unknown."""
+    noise: float
+    """Its relative standard error; NaN if the value is unknown."""
 
 
 def _average(runs: Sequence[tuple[float, float]], expectation: float) -> _Average:
@@ -125,7 +133,8 @@ def _average(runs: Sequence[tuple[float, float]], expectation: float) -> _Averag
         if adjusted.mean() > 0.5 * value:
             errors = adjusted
     spread = float(errors.std(ddof=1)) / np.sqrt(len(errors))
-    return _Average(float(errors.mean()), not spread > PRECISE * float(errors.mean()))
+    average = float(errors.mean())
+    return _Average(average, spread / average if average else 0.0)
 
 
 def _sources(plan: Plan, counts: Integers) -> Iterator[ShrunkConditionals]:

@@ -91,15 +91,16 @@ class QueryForecast:
         variance = _ratio_variance(moments.values, moments.covariance)
         return max(variance * MANY / self.people, 0.0)
 
-    def errors(self, queries: Mapping[str, Sequence[Query]]) -> Errors:
+    def errors(self, queries: Mapping[str, Sequence[Query]], fine: bool = False) -> Errors:
         """The mean squared errors of values clipped to their range, averaged over queries.
 
         ``queries`` are by statistic, "frequency" and "mean"; those without a true value are left out.
-        NaN without queries, or if one of them is not answered.
+        NaN without queries, or if one of them is not answered. If tallies must be simulated, a ``fine``
+        forecast takes more of them.
         """
         asked = {kind: self._true_queries(queries.get(kind, ())) for kind in RANGES}
         if self.estimator == DEFAULT:
-            return forecast_queries_by_draws(self.plan, self.law, round(self.people), asked)
+            return forecast_queries_by_draws(self.plan, self.law, round(self.people), asked, fine)
         averages = []
         for kind, (low, high) in RANGES.items():
             part = asked[kind]
