@@ -128,18 +128,22 @@ class ControlStore(ABC):
         """The places of ids that were counted before."""
 
     @abstractmethod
-    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
-        """Claim distinct ids for this transaction; the places of those that were counted before."""
+    def _learning(self, session: Session, round_: Round, epoch: int) -> bool:
+        """Whether the ids of an epoch are still being read. Other epochs continue."""
 
-    def _claimed(self, round_: Round, epoch: int, ids: Sequence[bytes]) -> None:  # noqa: B027
-        """Note that the transaction that claimed these ids is durable."""
+    @abstractmethod
+    def _counted(self, round_: Round, epoch: int, ids: Sequence[bytes]) -> None:
+        """Note that the transaction that counted the reports with these ids is durable."""
 
     def _drop_ids(self, session: Session, round_id: int, epoch: int | None) -> int:
-        """Delete some ids of an epoch (None: of all epochs) from the database; their number.
+        """Delete some of what the database has for the ids of an epoch (None: of all epochs).
 
-        Ids in memory are released by ``_let_go``.
+        Ids in the log are not meant. Those in memory are released by ``_let_go``. The number of rows.
         """
         return 0
+
+    def order_log(self, session: Session) -> None:  # noqa: B027
+        """Called when the rows of a log were copied from a backup."""
 
     @abstractmethod
     def version(self) -> int:
