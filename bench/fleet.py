@@ -15,11 +15,13 @@ from statistics import median
 from keyveil import Plan, Schema
 
 from .collector import BATCH, KEYS, Collector, processor_time
-from .id_cost import id_cost
+from .id_cost import id_cost, start_cost
 from .table import Outcome, Table, rows
 
 AIM_SHARE, AIM_TWO, AIM_CAP = 0.5, 1.5, 0.9
 """Aims: PostgreSQL against SQLite, two collectors against one, a cap against none."""
+MANY = 20_000_000
+"""Reports of the epoch that a collector starts on."""
 ROOM = 2
 """A cap, as a multiple of the reports that the same collectors take without one in the round."""
 FLEETS = {
@@ -54,6 +56,16 @@ def postgres() -> Iterator[Path]:
     finally:
         run("pg_ctl", "-w", "-m", "fast", "stop")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def database(folder: Path, name: str) -> str:
+    """The address of a new database with our tables."""
+    words = ["psql", "-q", "-h", str(folder), "-U", "keyveil", "postgres", "-c"]
+    subprocess.run([*words, f"create database {name}"], check=True)
+    store = f"postgresql://keyveil@/{name}?host={folder}"
+    keyveil = str(Path(sys.executable).parent / "keyveil")
+    subprocess.run([keyveil, "migrate", "--store", store], check=True, capture_output=True)
+    return store
 
 
 def database_time(folder: Path) -> float:
@@ -97,33 +109,27 @@ def run(quick: bool) -> Outcome:
     plan = Plan.of(Schema.of(KEYS, 1, 5), "kvue", 1)
     rounds, seconds = (1, 2) if quick else (5, 4)
     loads: dict[str, list[tuple[float, float, float]]] = {name: [] for name in FLEETS}
-    keyveil = str(Path(sys.executable).parent / "keyveil")
     rate = 0.0
     with postgres() as folder:
         for number in range(rounds):
             for place, (name, (shared, several, capped)) in enumerate(FLEETS.items()):
-                store = "store.sqlite"
-                if shared:
-                    database = f"bench_{number}_{place}"
-                    words = ["psql", "-q", "-h", str(folder), "-U", "keyveil", "postgres", "-c"]
-                    subprocess.run([*words, f"create database {database}"], check=True)
-                    store = f"postgresql://keyveil@/{database}?host={folder}"
-                    subprocess.run(
-                        [keyveil, "migrate", "--store", store], check=True, capture_output=True
-                    )
+                store = database(folder, f"bench_{number}_{place}") if shared else "store.sqlite"
                 people = round(ROOM * rate * (seconds + several)) if capped else None  # with warming up
                 loads[name].append(load_of(plan, store, several, people, seconds, folder))
                 rate = loads[name][-1][0]
-        cost = id_cost(folder, 8 if quick else 40)
+        costs = (
+            id_cost(folder, 8 if quick else 40),
+            start_cost(plan, database(folder, "bench_start"), 200_000 if quick else MANY),
+        )
     middle = {name: median(rate for rate, _, _ in rows_) for name, rows_ in loads.items()}
     least = {
         name: [min(column) for column in zip(*rows_, strict=True)][1:] for name, rows_ in loads.items()
     }
-    return _outcome(middle, least, rounds, cost)
+    return _outcome(middle, least, rounds, costs)
 
 
 def _outcome(
-    middle: dict[str, float], least: dict[str, list[float]], rounds: int, cost: Table
+    middle: dict[str, float], least: dict[str, list[float]], rounds: int, costs: tuple[Table, ...]
 ) -> Outcome:
     sqlite, one, capped, two, two_capped = middle.values()
     against = {
@@ -153,4 +159,4 @@ def _outcome(
         for name, (ratio, other, aim) in against.items()
         if ratio < aim and (other != "one" or cores >= 6)
     ]
-    return Outcome("fleet", (shown, cost), {"rates": middle, "processor": least}, tuple(missed))
+    return Outcome("fleet", (shown, *costs), {"rates": middle, "processor": least}, tuple(missed))

@@ -121,8 +121,8 @@ def test_a_commit_that_is_taken_for_done_would_be_found(wired, monkeypatch):
 def test_a_report_whose_id_is_not_looked_up_would_be_found(wired, monkeypatch):
     """The broken twin: what was sent before, with an unknown outcome, counts as new."""
 
-    def known(self, session, round_, epoch, ids):
-        return real(self, session, round_, epoch, [os.urandom(16) for _ in ids])
+    def known(self, session, round_, epoch, ids, sure=True):
+        return real(self, session, round_, epoch, [os.urandom(16) for _ in ids], sure)
 
     real = PostgresStore._known
     monkeypatch.setattr(PostgresStore, "_known", known)

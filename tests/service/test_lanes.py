@@ -47,7 +47,22 @@ class Running:
         log, clock = io.StringIO(), FleetClock()
         self.service = Service(self.store, folder / "segments", clock, self.store.settings, log)
         self.loop.run_until_complete(self.service.start(seal=False))
-        self.collection = admin.create(self.store, "menu", PLAN.dumps(), {}, time.time())
+        self.collection = self.create("menu")
+
+    def create(self, name):
+        """A new collection."""
+        return self.call(lambda store: admin.create(store, name, PLAN.dumps(), {}, time.time()))
+
+    def refresh(self):
+        self.call(lambda store: store.refresh())
+
+    def call(self, work):
+        """Work on the store, in the thread that owns it."""
+
+        async def ask():
+            return await self.service.writer.call(work)
+
+        return self.loop.run_until_complete(ask())
 
     def send(self, *parcels):
         """Send them all at once; what each raised, if anything."""
@@ -104,7 +119,7 @@ def test_reports_are_counted_while_another_lane_waits(database, tmp_path, lanes)
     """With one lane they wait: the test notices a collector without lanes."""
     limits = {"lanes": lanes, "lock_seconds": 30, "statement_seconds": 30}
     with running(database, tmp_path, **limits) as collector:
-        beside = admin.create(collector.store, "other", PLAN.dumps(), {}, time.time())
+        beside = collector.create("other")
         assert collector.send(parcel(beside, [os.urandom(16)])) == [None]
         with log_held_elsewhere(database, collector.collection) as other:
             held = collector.later(parcel(collector.collection, [os.urandom(16)]))
@@ -288,7 +303,7 @@ def test_a_lane_that_cannot_connect_again_hands_its_groups_on(postgres, database
         assert (began["lane"], began["began"], began["kind"]) == (lane, back["began"], back["kind"])
         assert collector.service.metrics.outages == 0
         assert sum(collector.service.metrics.store_errors.values()) > 0
-        collector.store.refresh()
+        collector.refresh()
         assert collector.reports() == sent + 10
 
 
@@ -343,7 +358,7 @@ def test_a_held_collection_holds_up_no_other(database, tmp_path, lanes, what):
     limits = {**QUICK, "lanes": lanes, "group_reports": 10_000}
     with running(database, tmp_path, **limits) as collector:
         menu = collector.collection
-        other = admin.create(collector.store, "other", PLAN.dumps(), {}, time.time())
+        other = collector.create("other")
         waits = collector.service.metrics.lock_waits
         assert collector.send(*[parcel(c, [os.urandom(16)]) for c in (menu, other)]) == [None, None]
         slow = waits.buckets[9:].copy()
@@ -373,7 +388,7 @@ def test_a_held_collection_holds_up_no_other(database, tmp_path, lanes, what):
         assert sum(waits.buckets[9:]) > sum(slow), "a wait that ended in a timeout is counted"
         assert waits.bounds[9] <= limits["lock_seconds"]
         assert collector.service.metrics.store_errors["55P03"] > 1
-        collector.store.refresh()
+        collector.refresh()
         with collector.store.reading() as session:
             assert collector.store.reports(session, menu.round) == 3
             assert collector.store.reports(session, other.round) == taken + 1

@@ -104,6 +104,25 @@ def test_what_another_adds_meanwhile_counts_once(stores, moment, careful, new):
     assert findings(first) == []
 
 
+@pytest.mark.parametrize("how", ["paused", "full"])
+def test_what_another_has_counted_is_never_refused(stores, how):
+    """No commit would tell that this process has not read it."""
+    first, second = stores
+    mine, new = names(2), names(1)
+    first.append([parcel(first, mine)], NOW)
+    if how == "paused":
+        admin.set_state(first, "menu", "paused")
+    else:
+        admin.set_terms(first, "menu", {"people": 12})
+    second._careful = 0
+    for ids in (mine, mine + new):
+        sent = parcel(second, ids)
+        second.append([sent], NOW)
+        assert sent.refused == dict.fromkeys(range(2, len(ids)), how)
+        second.open_ids.forget([*second.open_ids])
+    assert total(first) == 12
+
+
 def test_without_the_order_it_would_count_twice(stores, monkeypatch):
     """The broken twin: a row takes whatever number is free."""
     free = "(select max(number) + 1 from log_order where round = {} and epoch = {})"

@@ -240,8 +240,8 @@ def test_the_oracle_sees_ids_that_are_remembered_too_early(monkeypatch):
     sequence = Sequence(None, False)
     ask = SqliteStore._known
 
-    def early(self, session, one, epoch, names):
-        known = ask(self, session, one, epoch, names)
+    def early(self, session, one, epoch, names, sure=True):
+        known = ask(self, session, one, epoch, names, sure)
         self._counted(one, epoch, names)
         return known
 

@@ -124,8 +124,13 @@ class ControlStore(ABC):
             self._note_caps(session)
 
     @abstractmethod
-    def _known(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
-        """The places of ids that were counted before."""
+    def _known(
+        self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes], sure: bool = True
+    ) -> set[int]:
+        """The places of ids that were counted before.
+
+        Unless it must be ``sure``, some may be missing whose reports the commit would refuse.
+        """
 
     @abstractmethod
     def _learning(self, session: Session, round_: Round, epoch: int) -> bool:

@@ -149,15 +149,18 @@ class PostgresIds(PostgresCounts):
 
     # -- a transaction of reports ------------------------------------------------------------------
 
-    def _known(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
+    def _known(
+        self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes], sure: bool = True
+    ) -> set[int]:
         at = (round_.id, epoch)
         for _ in range(2):  # memory is only an index: the log has all ids, and it is read again
             try:
                 here = self._epoch_ids(session, at)
-                if self._careful:
+                sure = sure or self._careful > 0
+                if sure:
                     self._look(session, at, here)
                 known, last = here.known(ids)
-                if known and not self._careful:  # that an id is new is found out with the commit
+                if known and not sure:  # what is wrongly taken for new is found out with the commit
                     self._look(session, at, here)
                 self._looked[at] = here, last
                 return known

@@ -276,12 +276,12 @@ class LogStore(ControlStore):
         """The places of new ids, each once."""
         assert group.round is not None
         if ids.differ():
-            known = self._known(session, group.round, group.epoch, ids)
+            known = self._known(session, group.round, group.epoch, ids, sure=False)
             places = range(len(ids))
             return [place for place in places if place not in known] if known else places
         once = dict(zip(list(ids)[::-1], range(len(ids) - 1, -1, -1), strict=True))
         first = sorted(once.values())
-        known = self._known(session, group.round, group.epoch, ids.at(first))
+        known = self._known(session, group.round, group.epoch, ids.at(first), sure=False)
         return [place for at, place in enumerate(first) if at not in known]
 
     def _take_some(self, session: Session, group: Group, ids: PackedIds, room: int) -> list[int]:

@@ -289,7 +289,9 @@ class SqliteStore(Store):
             self.open_ids.keep(at, ids)
         return ids
 
-    def _known(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
+    def _known(
+        self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes], sure: bool = True
+    ) -> set[int]:
         at = (round_.id, epoch)
         for _ in range(2):  # the set is only an index: the log has all ids, and it is read again
             try:
