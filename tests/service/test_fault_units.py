@@ -439,7 +439,9 @@ def test_far_from_a_cap_no_process_waits_for_another(database, tmp_path, monkeyp
     original, met = type(stores[0])._record, []
 
     def meeting(self, *more):
-        met.append(both.wait(10))
+        if self not in met:  # the one that comes later runs again, because the other adds to the log
+            met.append(self)
+            both.wait(10)
         return original(self, *more)
 
     monkeypatch.setattr(type(stores[0]), "_record", meeting)
@@ -451,7 +453,7 @@ def test_far_from_a_cap_no_process_waits_for_another(database, tmp_path, monkeyp
         work.start()
     for work in works:
         work.join(30)
-    assert sorted(met) == [0, 1]
+    assert set(met) == set(stores)
     with stores[0].reading() as session:
         assert stores[0].reports(session, collection.round) == 4
     for store in stores:

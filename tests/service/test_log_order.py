@@ -73,10 +73,10 @@ def before(store, name, work):
     """Work is done once, right before that method of a store."""
     real, left = getattr(store, name), [work]
 
-    def first(*given):
+    def first(*given, **named):
         if left:
             left.pop()()
-        return real(*given)
+        return real(*given, **named)
 
     setattr(store, name, first)
     try:

@@ -349,7 +349,8 @@ class PostgresStore(PostgresIds):
             self._catch_up(session)
             self._follow(session)
         if [*self.open_ids]:
-            with self._transaction(self._session()) as session:  # each look sees what is committed
+            # each look sees what is committed; what is wrong is told to the report that needs it
+            with suppress(StoreBroken), self._transaction(self._session()) as session:
                 self._follow_ids(session)
 
     def load(self, round_: Round) -> None:
