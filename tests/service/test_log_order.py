@@ -19,6 +19,7 @@ from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Parcel, StoreBroken, StoreUnready, postgres_ids, store_at
 from keyveil.service.collector.store.migrations import MIGRATIONS
 from keyveil.service.collector.store.postgres import PostgresStore
+from keyveil.service.collector.store.postgres_connection import PostgresSession
 from keyveil.service.collector.store.seen_ids import IdSet
 
 EPOCH = int(NOW) // 86_400
@@ -412,6 +413,31 @@ def test_a_tick_reads_what_others_have_added(stores):
     second.refresh()
     assert len(second.open_ids.get(at)) == 510
     assert second._careful == 0, "a tick says nothing of who writes now"
+
+
+def test_a_tick_asks_once_however_many_epochs_are_open(stores, monkeypatch):
+    first, second = stores
+    for number in range(30):
+        sent = parcel(second, names(1))
+        sent.epoch -= number
+        second.append([sent], NOW)
+    first.append([parcel(first, names(1))], NOW)
+    asked, real = [], PostgresSession.rows
+
+    def rows(self, sql, parameters=()):
+        asked.append(sql)
+        return real(self, sql, parameters)
+
+    second.refresh()
+    monkeypatch.setattr(PostgresSession, "rows", rows)
+    with second._transaction(second._session()) as session:
+        second._follow_ids(session)
+    assert len(asked) == 1, "nothing is new"
+    first.append([parcel(first, names(1))], NOW)
+    del asked[:]
+    with second._transaction(second._session()) as session:
+        second._follow_ids(session)
+    assert len(asked) == 2, "in one epoch something is"
 
 
 def test_ids_in_files_that_spoil_are_read_again(stores):

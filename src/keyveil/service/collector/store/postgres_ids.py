@@ -46,6 +46,12 @@ _LOOK = (
     "select number, mark, case when number > ? then (select ids from segments where id = segment) end "
     f"from log_order where round = ? and epoch = ? and number >= ? order by number limit {LOOKED}"
 )
+_LAST = (
+    "select round, epoch, (select max(number) from log_order "
+    "where log_order.round = given.round and log_order.epoch = given.epoch) "
+    "from unnest(?::bigint[], ?::bigint[]) as given (round, epoch)"
+)
+"""The last number of each of several epochs. Parameters: rounds, epochs."""
 
 
 class RunAgain(StoreError):
@@ -134,11 +140,14 @@ class PostgresIds(PostgresCounts):
     def _follow_ids(self, session: Session) -> None:
         """Add what others have logged, so that no report waits for much of it."""
         careful = self._careful
-        for at in self.open_ids:
-            ids = self.open_ids.get(at)
+        here = {at: ids for at in self.open_ids if (ids := self.open_ids.get(at)) is not None}
+        known = {at: ids.place[0] for at, ids in here.items()}
+        columns = [list(column) for column in zip(*here, strict=True)] or [[], []]
+        for round_id, epoch, number in session.rows(_LAST, columns):
+            at = (round_id, epoch)
             try:
-                if ids is not None:
-                    self._look(session, at, ids)
+                if number != known[at]:
+                    self._look(session, at, here[at])
             except Spoiled:
                 self.open_ids.forget([at])
         self._careful = careful
