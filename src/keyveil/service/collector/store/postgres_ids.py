@@ -223,6 +223,16 @@ class PostgresIds(PostgresCounts):
     def order_log(self, session: Session) -> None:
         session.run(ORDER_LOG)
 
+    def is_ordered(self, session: Session, round_: Round, epoch: int) -> bool:
+        at = (round_.id, epoch)
+        sql = (
+            "select count(*), coalesce(max(number), 0), count(segments.id), "
+            "(select count(*) from segments where round = ? and epoch = ?) "
+            "from log_order left join segments on segments.id = segment "
+            "where log_order.round = ? and log_order.epoch = ?"
+        )
+        return len(set(session.rows(sql, (*at, *at))[0])) == 1
+
     def _drop_ids(self, session: Session, round_id: int, epoch: int | None) -> int:
         where, at = "round = ?", [round_id]
         if epoch is not None:
