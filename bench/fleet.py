@@ -94,8 +94,8 @@ def load_of(
     try:
         for number in range(several):
             servers.append(Collector("store", plan, store, segments, number == 0, people))
-        for server in servers:
-            server.load("raw", BATCH, 1)
+        for server, load in [(server, server.begin("raw", BATCH, 1)) for server in servers]:  # warm
+            server.result(load)
         before = [sum(server.processor() for server in servers), database_time(folder), _ended_time()]
         loads = [(server, server.begin("raw", BATCH, seconds)) for server in servers]
         rate = sum(BATCH * server.result(load)[0] for server, load in loads)

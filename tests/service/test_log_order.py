@@ -379,6 +379,7 @@ def test_many_ids_are_read_apart_while_their_epoch_waits(database, stores, monke
     first.append([parcel(first, mine)], NOW)
     late = store_at(database)
     late.open()
+    assert late.learns, "a collector that starts is not ready until its large epochs are read"
     try:
         for ids in (mine, names(2), mine[:1] + names(1)):
             sent = parcel(late, ids)
@@ -398,6 +399,7 @@ def test_many_ids_are_read_apart_while_their_epoch_waits(database, stores, monke
             time.sleep(0.01)
             late.append([sent], NOW)
         assert total(first) == 17
+        assert not late.learns
     finally:
         late.close()
     assert not [one.name for one in threading.enumerate() if one.name == "keyveil-ids"]

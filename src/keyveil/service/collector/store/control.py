@@ -50,6 +50,8 @@ class ControlStore(ABC):
     """Limits on how long the store may take."""
     reconnects: int = 0
     """How often a lost connection was opened again."""
+    learns: bool = False
+    """Whether another process should take reports meanwhile, because this one is still reading ids."""
     lock_wait: float = 0.0
     """Seconds that the last transaction took to begin, waiting for locks included; or until a wait for a
     lock took too long."""

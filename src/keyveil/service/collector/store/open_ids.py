@@ -173,6 +173,12 @@ class OpenIds:
                 self._epochs[at] = learner.found
             return False
 
+    @property
+    def busy(self) -> bool:
+        """Whether the ids of some epoch are being read."""
+        with self._lock:
+            return any(not learner.done.is_set() for learner in self._learners.values())
+
     def forget(self, epochs: Iterable[Epoch]) -> None:
         """Release the ids of some epochs, and their files."""
         with self._lock:

@@ -88,6 +88,8 @@ class PostgresStore(PostgresIds):
             with self._transaction(self._own, "isolation level repeatable read read only"):
                 self._generation = self._read_generation(self._own)
                 self.reload(self._own)
+                if serving and not self.reconnects:
+                    self._learn_large(self._own)
         except BaseException as error:
             self._cut()
             if isinstance(error, psycopg.Error):

@@ -110,6 +110,21 @@ class PostgresIds(PostgresCounts):
                 return True
         return False
 
+    def _learn_large(self, session: Session) -> None:
+        """Start reading the ids of large open epochs, so that no report waits for them later."""
+        sql = (
+            "select round, epoch from segments join rounds on rounds.id = round "
+            "join collections on collections.id = rounds.collection where epoch >= closed_before "
+            "group by round, epoch having sum(reports) >= ?"
+        )
+        for at in session.rows(sql, (self.learn_from,)):
+            self.open_ids.learn(at, partial(self._read_apart, at))
+
+    @property
+    def learns(self) -> bool:  # type: ignore[override]
+        """Whether another process should take reports meanwhile."""
+        return self.open_ids.busy
+
     def _epoch_ids(self, session: Session, at: Epoch) -> EpochIds:
         """The ids of an epoch, read from the log at first use."""
         ids = self.open_ids.get(at)
