@@ -25,7 +25,7 @@ from keyveil.service.collector.store.postgres_connection import PostgresSession
 EPOCH = int(NOW) // 86_400
 STORED = (
     "select (select sum(reports) from segments), (select sum(reports) from heads), "
-    "(select count(*) from ids)"
+    "(select sum(reports) from log_order join segments on id = segment)"
 )
 
 
@@ -46,9 +46,9 @@ def wired(database):
     with psycopg.connect(database, autocommit=True) as line:
 
         def stored():
-            """The number of reports in the store: in its log, its heads and its ids."""
-            ((logged, counted, claimed),) = line.execute(STORED).fetchall()
-            assert logged == counted == claimed
+            """The number of reports in the store: in its log, its heads and the order of its log."""
+            ((logged, counted, ordered),) = line.execute(STORED).fetchall()
+            assert logged == counted == ordered
             return int(logged)
 
         for _ in range(8):  # the first makes the key; the driver prepares what is asked often
@@ -121,11 +121,10 @@ def test_a_commit_that_is_taken_for_done_would_be_found(wired, monkeypatch):
 def test_a_report_whose_id_is_not_looked_up_would_be_found(wired, monkeypatch):
     """The broken twin: what was sent before, with an unknown outcome, counts as new."""
 
-    def claim(self, session, round_, epoch, ids):
-        real(self, session, round_, epoch, [os.urandom(16) for _ in ids])
-        return set()
+    def known(self, session, round_, epoch, ids, sure=True):
+        return real(self, session, round_, epoch, [os.urandom(16) for _ in ids], sure)
 
-    real = PostgresStore.claim_ids
-    monkeypatch.setattr(PostgresStore, "claim_ids", claim)
+    real = PostgresStore._known
+    monkeypatch.setattr(PostgresStore, "_known", known)
     with pytest.raises(AssertionError, match="counts twice"):
         cut_everywhere(wired, b"", careful=True, last=20)

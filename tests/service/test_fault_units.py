@@ -307,10 +307,11 @@ def test_a_store_of_the_version_before_loses_refusals_of_deleted_collections(add
         import psycopg
 
         with psycopg.connect(address, autocommit=True) as connection:
-            for table in ("shards", "changes", "dropped"):
+            for table in ("shards", "changes", "dropped", "log_order"):
                 connection.execute(f"drop table {table}")
+            connection.execute("create table ids (round bigint, epoch bigint, id uuid)")
             connection.execute("alter table heads drop column reserved")
-            connection.execute("delete from keyveil_version where version = 3")
+            connection.execute("delete from keyveil_version where version > 2")
             connection.execute("insert into refusals values (77, 0, 'full', 5)")
     else:
         store = store_at(address)
@@ -318,7 +319,7 @@ def test_a_store_of_the_version_before_loses_refusals_of_deleted_collections(add
         store._session().run("insert into refusals values (77, 0, 'full', 5)")
         store.close()
     monkeypatch.undo()
-    assert keyveil("migrate", "--store", address).stdout == "1 migrations ran\n"
+    assert keyveil("migrate", "--store", address).stdout == "2 migrations ran\n"
     store = store_at(address)
     store.open()
     with store.reading() as session:
@@ -438,7 +439,9 @@ def test_far_from_a_cap_no_process_waits_for_another(database, tmp_path, monkeyp
     original, met = type(stores[0])._record, []
 
     def meeting(self, *more):
-        met.append(both.wait(10))
+        if self not in met:  # the one that comes later runs again, because the other adds to the log
+            met.append(self)
+            both.wait(10)
         return original(self, *more)
 
     monkeypatch.setattr(type(stores[0]), "_record", meeting)
@@ -450,7 +453,7 @@ def test_far_from_a_cap_no_process_waits_for_another(database, tmp_path, monkeyp
         work.start()
     for work in works:
         work.join(30)
-    assert sorted(met) == [0, 1]
+    assert set(met) == set(stores)
     with stores[0].reading() as session:
         assert stores[0].reports(session, collection.round) == 4
     for store in stores:

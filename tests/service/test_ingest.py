@@ -146,7 +146,7 @@ def test_epochs_named_at_random_fill_no_memory(file_desk):
     file_desk.post("/v1/collections/menu/state", json={"state": "paused"})
     for _ in range(3):
         file_desk.send(fresh(1))
-    assert file_desk.store._ids == {}
+    assert list(file_desk.store.open_ids) == []
 
 
 def test_a_store_that_cannot_be_read_is_no_client_s_fault(desk, monkeypatch):

@@ -23,6 +23,7 @@ from keyveil.service.collector.process.problems import Problem
 from keyveil.service.collector.process.settings import Settings
 from keyveil.service.collector.store import Parcel, StoreUnready, store_at
 from keyveil.service.collector.store.postgres import COLLECTIONS, PostgresStore
+from keyveil.service.collector.store.postgres_ids import ORDER
 from keyveil.service.collector.store.report_log import crc_of
 
 
@@ -46,7 +47,22 @@ class Running:
         log, clock = io.StringIO(), FleetClock()
         self.service = Service(self.store, folder / "segments", clock, self.store.settings, log)
         self.loop.run_until_complete(self.service.start(seal=False))
-        self.collection = admin.create(self.store, "menu", PLAN.dumps(), {}, time.time())
+        self.collection = self.create("menu")
+
+    def create(self, name):
+        """A new collection."""
+        return self.call(lambda store: admin.create(store, name, PLAN.dumps(), {}, time.time()))
+
+    def refresh(self):
+        self.call(lambda store: store.refresh())
+
+    def call(self, work):
+        """Work on the store, in the thread that owns it."""
+
+        async def ask():
+            return await self.service.writer.call(work)
+
+        return self.loop.run_until_complete(ask())
 
     def send(self, *parcels):
         """Send them all at once; what each raised, if anything."""
@@ -90,16 +106,10 @@ def running(address, folder, **limits):
 
 
 @contextmanager
-def claimed_elsewhere(address, collector, name):
-    """Another transaction claims an id and does not end, so whoever claims it waits."""
-    collector.send(parcel(collector.collection, [os.urandom(16)]))  # now the epoch has its key
-    sent = parcel(collector.collection, [name])
-    at = (sent.round, sent.epoch)
-    with collector.store.reading() as session:
-        images = collector.store._stored(session, collector.collection.round, sent.epoch, make=False)
-    (image,) = images.of([name])
+def log_held_elsewhere(address, collection):
+    """Another transaction adds to a collection's log and does not end, so whoever adds to it waits."""
     with psycopg.connect(address) as other:
-        other.execute("insert into ids (round, epoch, id) values (%s, %s, %s)", (*at, image.hex()))
+        other.execute("select pg_advisory_xact_lock(%s, %s)", (ORDER, collection.round.id))
         yield other
         other.rollback()
 
@@ -109,11 +119,12 @@ def test_reports_are_counted_while_another_lane_waits(database, tmp_path, lanes)
     """With one lane they wait: the test notices a collector without lanes."""
     limits = {"lanes": lanes, "lock_seconds": 30, "statement_seconds": 30}
     with running(database, tmp_path, **limits) as collector:
-        name = os.urandom(16)
-        with claimed_elsewhere(database, collector, name) as other:
-            held = collector.later(parcel(collector.collection, [name]))
+        beside = collector.create("other")
+        assert collector.send(parcel(beside, [os.urandom(16)])) == [None]
+        with log_held_elsewhere(database, collector.collection) as other:
+            held = collector.later(parcel(collector.collection, [os.urandom(16)]))
             time.sleep(0.2)
-            free = collector.later(parcel(collector.collection, [os.urandom(16) for _ in range(5)]))
+            free = collector.later(parcel(beside, [os.urandom(16) for _ in range(5)]))
             collector.loop.run_until_complete(asyncio.wait([free], timeout=1 if lanes == 1 else 20))
             assert free.done() == (lanes == 2)
             assert not held.done()
@@ -121,7 +132,8 @@ def test_reports_are_counted_while_another_lane_waits(database, tmp_path, lanes)
             other.rollback()
         collector.loop.run_until_complete(asyncio.wait([held, free], timeout=20))
         assert (held.exception(), free.exception()) == (None, None)
-        assert collector.reports() == 7
+        assert collector.reports() == 1
+        assert int(collector.store.counts_stored(beside.round)[PLAN.layout.own].sum()) == 6
 
 
 def test_the_same_reports_in_all_lanes_count_once(database, tmp_path):
@@ -291,7 +303,7 @@ def test_a_lane_that_cannot_connect_again_hands_its_groups_on(postgres, database
         assert (began["lane"], began["began"], began["kind"]) == (lane, back["began"], back["kind"])
         assert collector.service.metrics.outages == 0
         assert sum(collector.service.metrics.store_errors.values()) > 0
-        collector.store.refresh()
+        collector.refresh()
         assert collector.reports() == sent + 10
 
 
@@ -339,18 +351,20 @@ def test_groups_that_a_lane_hands_on_are_finished_before_the_end(database, tmp_p
 # -- a collection whose lock is held ------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("what", ["collection", "log"])
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_a_held_collection_holds_up_no_other(database, tmp_path, lanes):
-    """Another transaction has it alone, as a change does whose process stands still."""
+def test_a_held_collection_holds_up_no_other(database, tmp_path, lanes, what):
+    """Another transaction has it alone, as a change does whose process stands still; or its log."""
     limits = {**QUICK, "lanes": lanes, "group_reports": 10_000}
     with running(database, tmp_path, **limits) as collector:
         menu = collector.collection
-        other = admin.create(collector.store, "other", PLAN.dumps(), {}, time.time())
+        other = collector.create("other")
         waits = collector.service.metrics.lock_waits
         assert collector.send(*[parcel(c, [os.urandom(16)]) for c in (menu, other)]) == [None, None]
         slow = waits.buckets[9:].copy()
         with psycopg.connect(database) as holder:
-            holder.execute("select pg_advisory_xact_lock(%s, %s)", (COLLECTIONS, menu.id))
+            lock = (COLLECTIONS, menu.id) if what == "collection" else (ORDER, menu.round.id)
+            holder.execute("select pg_advisory_xact_lock(%s, %s)", lock)
             deadline, taken, took = time.monotonic() + 3, 0, []
             while time.monotonic() < deadline:
                 begun = time.monotonic()
@@ -374,7 +388,7 @@ def test_a_held_collection_holds_up_no_other(database, tmp_path, lanes):
         assert sum(waits.buckets[9:]) > sum(slow), "a wait that ended in a timeout is counted"
         assert waits.bounds[9] <= limits["lock_seconds"]
         assert collector.service.metrics.store_errors["55P03"] > 1
-        collector.store.refresh()
+        collector.refresh()
         with collector.store.reading() as session:
             assert collector.store.reports(session, menu.round) == 3
             assert collector.store.reports(session, other.round) == taken + 1

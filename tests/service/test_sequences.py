@@ -200,7 +200,7 @@ def test_the_oracle_sees_ids_that_are_not_read_anew(monkeypatch, twin):
     batch = sequence.fresh(3)
     sequence.upload(batch)
     sequence.restart()
-    monkeypatch.setattr(SqliteStore, "_set", twin)
+    monkeypatch.setattr(SqliteStore, "_epoch_ids", twin)
     sequence.upload(batch)
     with pytest.raises(AssertionError):
         sequence.check()
@@ -238,14 +238,14 @@ def test_the_oracle_sees_an_index_that_is_not_checked(monkeypatch):
 
 def test_the_oracle_sees_ids_that_are_remembered_too_early(monkeypatch):
     sequence = Sequence(None, False)
-    claim = SqliteStore.claim_ids
+    ask = SqliteStore._known
 
-    def early(self, session, one, epoch, names):
-        known = claim(self, session, one, epoch, names)
-        self._ids.setdefault((one.id, epoch), ids.IdSet()).add(names)
+    def early(self, session, one, epoch, names, sure=True):
+        known = ask(self, session, one, epoch, names, sure)
+        self._counted(one, epoch, names)
         return known
 
-    monkeypatch.setattr(SqliteStore, "claim_ids", early)
+    monkeypatch.setattr(SqliteStore, "_known", early)
     sequence.trouble.full = True
     batch = sequence.fresh(3)
     sequence.upload(batch)

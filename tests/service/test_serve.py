@@ -362,7 +362,7 @@ def test_an_old_store_asks_for_migrate(tmp_path):
     apsw.Connection(str(path)).execute("create table other (one integer)").close()
     done = keyveil("serve", "--store", str(path), "--port", "0", check=False)
     assert "keyveil migrate" in done.stderr
-    assert "3 migrations ran" in keyveil("migrate", "--store", str(path)).stdout
+    assert "4 migrations ran" in keyveil("migrate", "--store", str(path)).stdout
     assert "nothing to do" in keyveil("migrate", "--store", str(path)).stdout
 
 

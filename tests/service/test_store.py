@@ -39,10 +39,10 @@ def learning(monkeypatch):
     """Stores that read the ids of every epoch apart, once the gate is open."""
     gate, real = threading.Event(), SqliteStore._read_ids
 
-    def slow(self, session, one, epoch):
+    def slow(self, session, at):
         if threading.current_thread() is not threading.main_thread():
             gate.wait(20)
-        yield from real(self, session, one, epoch)
+        yield from real(self, session, at)
 
     monkeypatch.setattr(SqliteStore, "learn_from", 1)
     monkeypatch.setattr(SqliteStore, "_read_ids", slow)
@@ -51,7 +51,7 @@ def learning(monkeypatch):
 
 
 def learned(store):
-    for learner in store._learners.values():
+    for learner in store.open_ids._learners.values():
         assert learner.done.wait(20)
 
 
@@ -114,9 +114,9 @@ def test_an_epoch_may_end_while_its_ids_are_read(tmp_path, learning, monkeypatch
         again.keep()
         assert again.send(reports, epoch=EPOCH).json()["reason"] == "closed_epoch"
         assert again.reports() == 20
-    assert what == "close" or again.store._learners == {}
+    assert what == "close" or list(again.store.open_ids) == []
     again.close()
-    assert again.store._learners == {}
+    assert list(again.store.open_ids) == []
     assert not [one.name for one in threading.enumerate() if one.name == "keyveil-ids"]
 
 
@@ -324,7 +324,7 @@ def test_a_sealed_epoch_has_its_counts_and_no_ids(desk):
     with desk.store.reading() as session:
         assert session.rows("select count(*) from segments")[0][0] == 0
         if desk.store.kind == "postgresql":
-            assert session.rows("select count(*) from ids")[0][0] == 0
+            assert session.rows("select count(*) from log_order")[0][0] == 0
     names = [bytes.fromhex(report["id"]) for report in sent]
     for path in (desk.folder / "segments").rglob("*"):
         if path.is_file():
@@ -343,14 +343,13 @@ def open_files() -> int:
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
 @pytest.mark.parametrize("how", ["sealed", "deleted", "deleted elsewhere"])
 def test_files_with_ids_are_gone_when_ids_expire(file_desk, how):
+    ids = file_desk.store.open_ids
     with small_sets():
         file_desk.create()
         for _ in range(8):
             file_desk.send(fresh(9))
         before = open_files()
-        assert any(
-            run._checks is not None for made in file_desk.store._ids.values() for run in made._runs
-        )
+        assert any(run._checks is not None for at in ids for run in ids.get(at)._ids._runs)
         if how == "sealed":
             file_desk.clock.advance(3 * 86_400)
             file_desk.keep()
@@ -363,7 +362,7 @@ def test_files_with_ids_are_gone_when_ids_expire(file_desk, how):
             other.delete(other.control.named("menu"))
             other.close()
             file_desk.service.writer.tick()
-        assert file_desk.store._ids == {}
+        assert list(ids) == []
         assert open_files() < before
 
 

@@ -64,13 +64,13 @@ class EagerStore(SqliteStore):
 class ForgetfulStore(EagerStore):
     """A broken twin: the ids are not read anew after a restart."""
 
-    _set = forgetful
+    _epoch_ids = forgetful
 
 
 class StaleStore(EagerStore):
     """A broken twin: after a restart the index of ids is one that was not kept up with the log."""
 
-    _set = stale
+    _epoch_ids = stale
 
 
 @lasting_keys()

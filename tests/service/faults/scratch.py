@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from keyveil.service.collector.store import seen_ids as ids
+from keyveil.service.collector.store.open_ids import EpochIds
 from keyveil.service.collector.store.seen_ids import FolderScratch
 
 SMALL = {"RECENT": 3, "FAN": 2, "HELD": 6, "BUCKET": 2, "PART": 3, "WORDS": 8, "LOOKED": 2}
@@ -82,20 +83,21 @@ class WatchedScratch(FolderScratch):
         self.handles = []
 
 
-# -- broken twins: what to put in the place of SqliteStore._set ------------------------------------
+# -- broken twins: what to put in the place of SqliteStore._epoch_ids ------------------------------
 
 
-def forgetful(store: Any, session: Any, one: Any, epoch: int) -> ids.IdSet:
+def forgetful(store: Any, session: Any, at: tuple[int, int]) -> EpochIds:
     """The ids of before a restart are not read anew."""
-    found = store._ids.get((one.id, epoch))
-    return ids.IdSet() if found is None else found
+    found = store.open_ids.get(at)
+    return EpochIds() if found is None else found
 
 
-def stale(store: Any, session: Any, one: Any, epoch: int) -> ids.IdSet:
+def stale(store: Any, session: Any, at: tuple[int, int]) -> EpochIds:
     """After a restart, an index that was written before the log's last segment came."""
-    found = store._ids.get((one.id, epoch))
+    found = store.open_ids.get(at)
     if found is None:
         sql = "select ids from segments where round = ? and epoch = ? order by id"
-        every = [bytes(row[0]) for row in session.rows(sql, (one.id, epoch))]
-        found = store._ids[one.id, epoch] = ids.IdSet.of(every[:-1], store._scratch)
+        every = [bytes(row[0]) for row in session.rows(sql, at)]
+        found = EpochIds(ids=ids.IdSet.of(every[:-1], store.open_ids.scratch))
+        store.open_ids.keep(at, found)
     return found

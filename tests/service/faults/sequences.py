@@ -181,7 +181,7 @@ class Sequence:
         path = self.place / "store.sqlite"
         store = SqliteStore(path, vfs="troubled")
         store.checkpoint_pages = 20
-        store._scratch = self.scratch = WatchedScratch(self.place, self.trouble.error)
+        store.open_ids.scratch = self.scratch = WatchedScratch(self.place, self.trouble.error)
         self.offset = self.clock.now() - self.clock.elapsed()
         return Desk(str(path), self.place, self.clock, store=store)
 

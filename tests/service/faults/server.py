@@ -55,7 +55,7 @@ def main(address: str, segments: str, *more: str) -> int:
     make_small(20)
     for twin in (forgetful, stale):
         if twin.__name__ in more:
-            SqliteStore._set = twin  # type: ignore[method-assign]
+            SqliteStore._epoch_ids = twin  # type: ignore[method-assign]
     SqliteStore.checkpoint_pages = 100
     store = store_at(address)
     pairs = dict(word.split("=") for word in more if "=" in word)

@@ -133,6 +133,7 @@ class Service:
             "the clock is in doubt": self.writer.doubtful,
             "sealing is behind": self.sealer.behind > limits.behind_seconds,
             "the keys of all open epochs are missing": self.store.all_keys_missing,
+            "ids of an open epoch are being read": self.store.learns,
         }
         return [text for text, so in why.items() if so]
 

@@ -31,8 +31,6 @@ from .writer_lanes import WriterLanes
 
 GATHER_SECONDS = 0.002
 """Time that a busy writer leaves to requests before it begins a transaction."""
-GATHER_AMONG_LANES = 0.0005
-"""The same with several lanes: requests also gather while the other lanes write."""
 BUSY_REQUESTS = 8
 """Number of requests in the last transaction from which the writer is busy."""
 
@@ -202,7 +200,7 @@ class Writer(GroupCommit):
             return True
         self._busy_since = self._clock.elapsed()
         if self._last_requests >= BUSY_REQUESTS:
-            time.sleep(GATHER_SECONDS if self._lanes.alone else GATHER_AMONG_LANES)
+            time.sleep(GATHER_SECONDS)
         going = self._take(first)
         if self._clock.elapsed() - self._last_tick >= self.settings.tick_seconds:
             self._busy_since = self._clock.elapsed()

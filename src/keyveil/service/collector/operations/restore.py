@@ -26,7 +26,6 @@ from ..store.collection import MOST_EPOCH, STATES, Collection, Control, Round, T
 from ..store.epoch_keys import FOLDER as KEYS
 from ..store.epoch_keys import KeyFolder
 from ..store.migrations import MIGRATIONS
-from ..store.packed_ids import PackedIds
 from ..store.segments import MANIFEST as MANIFEST_FILE
 from ..store.segments import check_files, folder_of, hash_of, make_folder, sync
 from ..store.sqlite import SqliteStore
@@ -316,12 +315,7 @@ def _restore_rows(source: Session, version: int, store: Store, segments: _Place)
             copy_table(source, session, table)
         for name, last in last_ids(source, "sqlite").items():
             session.rows("select setval(pg_get_serial_sequence(?, 'id'), ?)", (name, max(last, 1)))
-        sql = (
-            "select round, epoch, ids from segments where not exists (select 1 from sealed "
-            "where sealed.round = segments.round and sealed.epoch = segments.epoch)"
-        )
-        for number, epoch, ids in source.stream(sql):
-            store.claim_ids(session, Round(number, 0, 0, ""), epoch, PackedIds(ids))
+        store.order_log(session)
         segments.put()
 
     with opened(store):

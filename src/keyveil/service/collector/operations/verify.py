@@ -93,6 +93,8 @@ def _round(
         verdict.open_epochs += 1
         if epoch >= collection.closed_before and not _has_key(session, root, round_, epoch):
             verdict.findings.append(f"the key of the ids of epoch {epoch} is missing")
+        if not store.is_ordered(session, round_, epoch):
+            verdict.findings.append(f"the log of epoch {epoch} has rows without a place, or lacks some")
         counted = _log(store, session, round_, epoch, verdict)
         _compare(verdict, f"epoch {epoch}", stored.pop(epoch, None), counted)
         total += counted

@@ -50,6 +50,8 @@ class ControlStore(ABC):
     """Limits on how long the store may take."""
     reconnects: int = 0
     """How often a lost connection was opened again."""
+    learns: bool = False
+    """Whether another process should take reports meanwhile, because this one is still reading ids."""
     lock_wait: float = 0.0
     """Seconds that the last transaction took to begin, waiting for locks included; or until a wait for a
     lock took too long."""
@@ -124,22 +126,35 @@ class ControlStore(ABC):
             self._note_caps(session)
 
     @abstractmethod
-    def _known(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
-        """The places of ids that were counted before."""
+    def _known(
+        self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes], sure: bool = True
+    ) -> set[int]:
+        """The places of ids that were counted before.
+
+        Unless it must be ``sure``, some may be missing whose reports the commit would refuse.
+        """
 
     @abstractmethod
-    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
-        """Claim distinct ids for this transaction; the places of those that were counted before."""
+    def _learning(self, session: Session, round_: Round, epoch: int) -> bool:
+        """Whether the ids of an epoch are still being read. Other epochs continue."""
 
-    def _claimed(self, round_: Round, epoch: int, ids: Sequence[bytes]) -> None:  # noqa: B027
-        """Note that the transaction that claimed these ids is durable."""
+    @abstractmethod
+    def _counted(self, round_: Round, epoch: int, ids: Sequence[bytes]) -> None:
+        """Note that the transaction that counted the reports with these ids is durable."""
 
     def _drop_ids(self, session: Session, round_id: int, epoch: int | None) -> int:
-        """Delete some ids of an epoch (None: of all epochs) from the database; their number.
+        """Delete some of what the database has for the ids of an epoch (None: of all epochs).
 
-        Ids in memory are released by ``_let_go``.
+        Ids in the log are not meant. Those in memory are released by ``_let_go``. The number of rows.
         """
         return 0
+
+    def order_log(self, session: Session) -> None:  # noqa: B027
+        """Called when the rows of a log were copied from a backup."""
+
+    def is_ordered(self, session: Session, round_: Round, epoch: int) -> bool:
+        """Whether each row of an open epoch's log has its place, so that no id is overlooked."""
+        return True
 
     @abstractmethod
     def version(self) -> int:

@@ -5,6 +5,13 @@
 
 from __future__ import annotations
 
+ORDER_LOG = """insert into log_order (round, epoch, number, mark, segment)
+    select round, epoch, row_number() over (partition by round, epoch order by id),
+    ('x' || left(md5(gen_random_uuid()::text), 16))::bit(64)::bigint, id from segments
+    where not exists (select 1 from sealed
+    where sealed.round = segments.round and sealed.epoch = segments.epoch)"""
+"""Give the rows of a log that has no order yet their numbers, in PostgreSQL."""
+
 MIGRATIONS: list[list[str]] = [
     [
         """create table collections (
@@ -50,6 +57,7 @@ MIGRATIONS: list[list[str]] = [
         # counters of collections that were deleted before they were written
         "delete from refusals where collection not in (select id from collections)",
     ],
+    [],
 ]
 """In order; the number of those that ran is the store's version."""
 
@@ -79,5 +87,14 @@ POSTGRES_ONLY: dict[int, list[str]] = {
         # how many reports of a capped round a shard may count; below its reports: no more
         "alter table heads add column reserved bigint not null default 0",
     ],
+    3: [
+        # the order in which the rows of an open epoch's log were committed, without gaps from 1
+        """create table log_order (
+            round bigint not null, epoch bigint not null, number bigint not null,
+            mark bigint not null, segment bigint not null, primary key (round, epoch, number))""",
+        ORDER_LOG,
+        # the log has all ids
+        "drop table ids",
+    ],
 }
-"""What only PostgreSQL needs: ids and caps that several processes share, and a list of changes."""
+"""What only PostgreSQL needs: an order of the log, caps that processes share, a list of changes."""

@@ -15,17 +15,16 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 
 import psycopg
-from psycopg import errors
 
 from ....foundation.arrays import Integers
 from ..process.clock import FleetClock
 from .cap_shares import Alone, asked_shares, room_in_share
 from .collection import Collection, Round
-from .log_statement import LOG, LOG_AND_CLAIM, IdArray
+from .log_statement import LOG, replacing, replacing_text
 from .migrations import MIGRATIONS, POSTGRES, POSTGRES_ONLY
 from .postgres_connection import PostgresSession, fault_of, said_by
-from .postgres_ids import PostgresIds, RepeatedId
-from .report_log import REPLACED, CountsRow, Group, SegmentRow, added_to
+from .postgres_ids import CAREFUL, PostgresIds, RunAgain, is_conflict
+from .report_log import CountsRow, Group, SegmentRow, added_to
 from .shard_lease import CHANGING, LEASE, LOCKS, MIGRATING, NOW, PROCESS, SHARDS, ShardLease
 from .store_base import Store
 from .store_interface import (
@@ -44,8 +43,8 @@ COLLECTIONS, SEALING = 0x6B66, 0x6B67
 """Classes of our advisory locks: reports and changes of a collection, its sealing."""
 KEPT_CHANGES = 10_000
 """Number of changes that are listed; a process that missed more reads all collections."""
-CAREFUL = 8
-"""Number of transactions that expect repeated ids after one was met; they take half as long again."""
+AT_COMMIT = 1 << 16
+"""Bytes of counts up to which they are written in one message with the commit."""
 
 
 class PostgresStore(PostgresIds):
@@ -89,6 +88,8 @@ class PostgresStore(PostgresIds):
             with self._transaction(self._own, "isolation level repeatable read read only"):
                 self._generation = self._read_generation(self._own)
                 self.reload(self._own)
+                if serving and not self.reconnects:
+                    self._learn_large(self._own)
         except BaseException as error:
             self._cut()
             if isinstance(error, psycopg.Error):
@@ -113,6 +114,7 @@ class PostgresStore(PostgresIds):
         lane = PostgresStore(self._address)
         lane.settings, lane.clock = self.settings, self.clock
         lane.segments_folder, lane._books = self.segments_folder, self._books
+        lane.open_ids = self.open_ids
         lane._lease = self._lease.of_lane(number)
         lane.open()
         return lane
@@ -124,6 +126,7 @@ class PostgresStore(PostgresIds):
             with suppress(psycopg.Error, StoreUnready), self._transaction(self._own):
                 self._lease.leave(self._own)
         self._cut()
+        self.open_ids.forget([*self.open_ids])
 
     def _cut(self) -> None:
         """End the connection as it is."""
@@ -175,10 +178,9 @@ class PostgresStore(PostgresIds):
         shares = asked_shares(capped, self.shard)
         asked = f"select generation, {NOW}, {self._lease.still_mine}, {shares} from control"
         limits = (self.settings.statement_seconds, self.settings.transaction_seconds)
-        begun, begins = monotonic(), True
+        begun = monotonic()
         try:
             session.generation, time_of_day, mine, granted = session.begin(mode, *limits, *locks, asked)
-            begins = False
             session.shares = dict.fromkeys(capped, (0, 0))
             session.shares.update(
                 (int(number), tuple(share)) for number, share in (granted or {}).items()
@@ -191,11 +193,12 @@ class PostgresStore(PostgresIds):
             yield session
             session.commit()
         except psycopg.Error as error:
+            if is_conflict(error):
+                raise RunAgain from None
             fault = fault_of(error)
-            held = fault is not None and fault.kind == HELD
-            if held:
+            if fault is not None and fault.kind == HELD:  # the database did not come to the commit
                 self.lock_wait = monotonic() - begun
-            if not (held and begins):
+            else:
                 # whether the commit happened may be unknown: acknowledge nothing, read everything again
                 self._cut()
             if fault is None:
@@ -266,8 +269,10 @@ class PostgresStore(PostgresIds):
                     return super().append(parcels, now, trusted)
                 except Alone as needed:
                     self._alone.add(needed.collection)
-                except RepeatedId:
+                except RunAgain:
                     self._careful = CAREFUL
+                finally:
+                    self._end_turns()
         finally:
             self._alone.clear()
             self._careful = max(0, self._careful - 1)
@@ -345,6 +350,10 @@ class PostgresStore(PostgresIds):
         with self._transaction(self._session(), mode) as session:
             self._catch_up(session)
             self._follow(session)
+        if [*self.open_ids]:
+            # each look sees what is committed; what is wrong is told to the report that needs it
+            with suppress(StoreBroken), self._transaction(self._session()) as session:
+                self._follow_ids(session)
 
     def load(self, round_: Round) -> None:
         if round_.id not in self._live:
@@ -362,32 +371,23 @@ class PostgresStore(PostgresIds):
     def _record(
         self, session: Session, group: Group, segment: SegmentRow, cells: Integers, often: Integers
     ) -> None:
-        """Log, ids and head in one round trip; the counts in another, which commits them all."""
+        """Log and head in one round trip; the counts in another, which commits them all."""
         assert isinstance(session, PostgresSession)
         (round_id, epoch, reports), parts = segment[:3], list(by_chunk(cells, often))
         at = (round_id, epoch, self.shard)
-        claim = (round_id, epoch, IdArray(group.claimed)) if group.unclaimed else ()
-        given = (round_id, self.shard, reports, *segment, *claim, *at, [part[0] for part in parts])
-        try:
-            rows = session.rows(LOG_AND_CLAIM if claim else LOG, given)
-        except errors.UniqueViolation:
-            if claim:
-                raise RepeatedId from None
-            raise
-        old = {chunk: chunk_counts(counts) for _, chunk, counts in rows if chunk is not None}
-        session.run_at_commit(*_replacing(added_to(old, parts, at, rows[0][0])))
+        given = (round_id, self.shard, reports, *segment, *at, [part[0] for part in parts])
+        rows = session.rows(LOG, given)
+        version, group.row = rows[0][:2]
+        old = {chunk: chunk_counts(counts) for *_, chunk, counts in rows if chunk is not None}
+        added = added_to(old, parts, at, version)
+        if sum(len(row[-1]) for row in added) > AT_COMMIT:
+            self._write_counts(session, added)
+        else:
+            session.run_at_commit(replacing_text(added))
 
     def _write_counts(self, session: Session, rows: list[CountsRow]) -> None:
         if rows:
-            session.run(*_replacing(rows))
-
-
-def _replacing(rows: list[CountsRow]) -> tuple[str, list[list[int | bytes]]]:
-    """The statement that writes rows of counts, in place of older ones, and its parameters."""
-    lists = "?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[]"
-    values = "insert into counts (round, epoch, shard, chunk, version, counts) select * from"
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return f"{values} unnest({lists}) {REPLACED}", columns
+            session.run(*replacing(rows))
 
 
 def _lock(kind: int, number: int, shared: bool = False) -> str:

@@ -19,11 +19,9 @@ from typing import Any
 from weakref import WeakSet
 
 import psycopg
-from psycopg.adapt import Dumper
-from psycopg.pq import Format, TransactionStatus
+from psycopg.pq import TransactionStatus
 
 from ..process.settings import Settings
-from .log_statement import UUIDS, IdArray
 from .store_interface import StoreBroken, StoreError, StoreFault, StoreUnready
 
 TRANSIENT = ("08", "25006", "25P03", "40", "53", "55006", "55P03", "57", "58", "lost")
@@ -45,7 +43,7 @@ class PostgresSession:
         self.limit: float | None = settings.statement_seconds + 1 if limited else None
         """Seconds after which a statement's connection is cut; None for no limit."""
         self._since: float | None = None
-        self._last: list[tuple[str, Sequence[Any]]] = []
+        self._last: list[str] = []
         """Statements that are run with the commit."""
         self.generation: int | None = None
         """The number of changes to collections and tokens, as this transaction began."""
@@ -62,7 +60,6 @@ class PostgresSession:
                 keepalives_count=3,
                 tcp_user_timeout=round(1000 * settings.statement_seconds),
             )
-            self.connection.adapters.register_dumper(IdArray, _IdArrayDumper)
             _watcher.watch(self)
             self.pooled = self._is_pooled()
         except psycopg.Error as error:
@@ -84,9 +81,12 @@ class PostgresSession:
         with self._timed():
             self.connection.execute(_sql(sql), parameters or None)
 
-    def run_at_commit(self, sql: str, parameters: Sequence[Any]) -> None:
-        """Run a statement without rows in the round trip of the commit. Nothing reads it before."""
-        self._last.append((sql, parameters))
+    def run_at_commit(self, *statements: str) -> None:
+        """Run statements without parameters in one message with the commit. Nothing reads them before.
+
+        The locks that they take are not held while the database waits for this process.
+        """
+        self._last += statements
 
     def many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
         # not executemany: after its pipeline the server does not end a transaction that stands still
@@ -137,13 +137,7 @@ class PostgresSession:
         """Make the transaction durable. If a statement before it fails, nothing is."""
         last, self._last = self._last, []
         with self._timed():
-            if not last:
-                self.connection.execute("commit")
-                return
-            with self.connection.pipeline():
-                for sql, parameters in last:
-                    self.connection.execute(_sql(sql), parameters)
-                self.connection.execute("commit")
+            self.connection.execute("; ".join([*last, "commit"]), prepare=False)
 
     def roll_back(self) -> None:
         """End the transaction, if there is one, without a trace."""
@@ -182,14 +176,6 @@ class PostgresSession:
             socket.socket(fileno=os.dup(self.connection.fileno())) as line,
         ):
             line.shutdown(socket.SHUT_RDWR)
-
-
-class _IdArrayDumper(Dumper):
-    format = Format.BINARY
-    oid = UUIDS
-
-    def dump(self, obj: IdArray) -> bytes:
-        return obj.content
 
 
 class _Watcher:

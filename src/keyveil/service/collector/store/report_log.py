@@ -36,8 +36,8 @@ class Group:
     claimed: Sequence[bytes] = ()
     cells: Integers | None = None
     often: Integers | None = None
-    unclaimed: bool = False
-    """Whether the ids are still to be claimed, together with the log."""
+    row: int = 0
+    """The number of the segment in the log, where several processes write to it."""
 
 
 CountsRow = tuple[int, int, int, int, int, bytes]
@@ -94,6 +94,7 @@ class LogStore(ControlStore):
             groups = self._grouped(parcels)
             for group in groups:
                 self._take(session, group, now, trusted)
+            self._settle(session, [group for group in groups if group.cells is not None])
         try:
             for group in groups:
                 self._note(group)
@@ -105,7 +106,7 @@ class LogStore(ControlStore):
         """A group is durable: remember its ids and counts."""
         if group.round is None or group.cells is None or group.often is None:
             return
-        self._claimed(group.round, group.epoch, group.claimed)
+        self._counted(group.round, group.epoch, group.claimed)
         live = self._live.get(group.round.id)
         if live is not None:
             self._add_live(live, group.cells, group.often)
@@ -129,7 +130,7 @@ class LogStore(ControlStore):
         refusal = group.collection.refusal(group.round, group.epoch, now, trusted)
         ids = PackedIds(b"".join([PackedIds.of(parcel.ids).packed for parcel in group.parcels]))
         gone = group.epoch < group.collection.closed_before
-        if not gone and self._learning(group.round, group.epoch):
+        if not gone and self._learning(session, group.round, group.epoch):
             _refuse(group, set(), "storage")
             return
         room = None
@@ -268,28 +269,23 @@ class LogStore(ControlStore):
             epochs = [at for at in epochs if at[0] in rounds]
         return [at for at in epochs if self.control.over(at)]
 
-    def _learning(self, round_: Round, epoch: int) -> bool:
-        """Whether the ids of an epoch are still being read. Other epochs continue."""
-        return False
+    def _settle(self, session: Session, groups: Sequence[Group]) -> None:
+        """Called before the commit with the groups of which reports are counted."""
 
     def _take_new(self, session: Session, group: Group, ids: PackedIds) -> Sequence[int]:
         """The places of new ids, each once."""
+        assert group.round is not None
         if ids.differ():
-            known = self._claim(session, group, ids)
+            known = self._known(session, group.round, group.epoch, ids, sure=False)
             places = range(len(ids))
             return [place for place in places if place not in known] if known else places
         once = dict(zip(list(ids)[::-1], range(len(ids) - 1, -1, -1), strict=True))
         first = sorted(once.values())
-        known = self._claim(session, group, ids.at(first))
+        known = self._known(session, group.round, group.epoch, ids.at(first), sure=False)
         return [place for at, place in enumerate(first) if at not in known]
 
-    def _claim(self, session: Session, group: Group, ids: Sequence[bytes]) -> set[int]:
-        """Claim a group's ids, each once; the places of those that were counted before."""
-        assert group.round is not None
-        return self.claim_ids(session, group.round, group.epoch, ids)
-
     def _take_some(self, session: Session, group: Group, ids: PackedIds, room: int) -> list[int]:
-        """Claim as many new ids as there is room for; the others are refused."""
+        """The places of as many new ids as there is room for; the others are refused."""
         assert group.round is not None
         known = self._known(session, group.round, group.epoch, ids)
         chosen: dict[bytes, int] = {}
@@ -301,7 +297,6 @@ class LogStore(ControlStore):
                 chosen.setdefault(report_id, place)
                 fine.add(place)
         _refuse(group, fine, "full")
-        self.claim_ids(session, group.round, group.epoch, list(chosen))
         return sorted(chosen.values())
 
     def _room(self, session: Session, collection: Collection, round_: Round, asked: int) -> int | None:

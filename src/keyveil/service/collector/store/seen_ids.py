@@ -59,9 +59,12 @@ class Scratch(Protocol):
 
 
 class FolderScratch:
-    """Creates unnamed files in a folder. Each disappears when it is closed or the process ends."""
+    """Creates unnamed files in a folder. Each disappears when it is closed or the process ends.
 
-    def __init__(self, folder: Path) -> None:
+    Without a folder it is the system's for temporary files.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
     def new(self) -> RawIOBase:

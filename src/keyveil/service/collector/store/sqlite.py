@@ -8,57 +8,22 @@ the state of the disk is unknown: the store stops for good, and nothing is retri
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Collection as Some
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import apsw
 
 from .collection import Round
 from .migrations import MIGRATIONS, SQLITE
-from .seen_ids import HELD, FolderScratch, IdSet, Scratch, Spoiled
+from .open_ids import Epoch, EpochIds, LogIds, OpenIds
+from .packed_ids import PackedIds
+from .seen_ids import HELD, FolderScratch, Spoiled
 from .sqlite_files import BUSY, SqliteSession, check_library, connected, lock_beside, make_private
 from .store_base import Store
 from .store_interface import Session, StoreBroken, StoreError, StoreUnready
-
-
-class _Learner:
-    """Reads the ids of one epoch in a separate thread.
-
-    The store accepts no reports of that epoch meanwhile, so all of its ids are read.
-    """
-
-    def __init__(self, store: SqliteStore, round_id: int, epoch: int) -> None:
-        self._store, self._at = store, (round_id, epoch)
-        self.ids: IdSet | None = None
-        self.done = threading.Event()
-        self._unwanted = False
-        self._thread = threading.Thread(target=self._work, name="keyveil-ids", daemon=True)
-        self._thread.start()
-
-    def _work(self) -> None:
-        try:
-            with self._store.reading() as session:
-                self.ids = IdSet.of(self._read(session), self._store._scratch)
-        except (StoreUnready, apsw.Error, OSError):
-            pass
-        finally:
-            self.done.set()
-
-    def _read(self, session: Session) -> Iterator[bytes]:
-        for packed in self._store._read_ids(session, *self._at):
-            if self._unwanted:
-                raise StoreUnready("nobody waits for these ids")
-            yield packed
-
-    def end(self) -> None:
-        """Stop reading and discard the ids."""
-        self._unwanted = True
-        self._thread.join()
-        if self.ids is not None:
-            self.ids.close()
 
 
 class SqliteStore(Store):
@@ -77,9 +42,7 @@ class SqliteStore(Store):
         self._vfs, self._synchronous = vfs, synchronous
         self._connection: apsw.Connection | None = None
         self._lock_file: int | None = None
-        self._ids: dict[tuple[int, int], IdSet] = {}
-        self._learners: dict[tuple[int, int], _Learner] = {}
-        self._scratch: Scratch = FolderScratch(self.path.parent)
+        self.open_ids = OpenIds(FolderScratch(self.path.parent))
         self.segments_folder = self.path.with_name(self.path.name + ".segments")
         self._unswept = False
 
@@ -142,7 +105,7 @@ class SqliteStore(Store):
             with suppress(apsw.Error):
                 self._connection.close()
             self._connection = None
-        self._forget([*self._ids, *self._learners])
+        self.open_ids.forget([*self.open_ids])
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
@@ -265,7 +228,7 @@ class SqliteStore(Store):
 
     def _let_go(self, rounds: set[int] | None) -> None:
         super()._let_go(rounds)
-        self._forget(self._over([*self._ids, *self._learners], rounds))
+        self.open_ids.forget(self._over(self.open_ids, rounds))
 
     def size(self, session: Session) -> int:
         paths = (self.path, self.path.with_name(self.path.name + "-wal"))
@@ -304,65 +267,47 @@ class SqliteStore(Store):
             for round_ in collection.rounds:
                 for epoch, reports in session.rows(sql, (round_.id, collection.closed_before)):
                     if reports >= self.learn_from:
-                        self._learn(round_.id, epoch)
+                        at = (round_.id, epoch)
+                        self.open_ids.learn(at, partial(self._read_apart, at))
 
-    def _learn(self, round_id: int, epoch: int) -> None:
-        if (round_id, epoch) not in self._learners:
-            self._learners[round_id, epoch] = _Learner(self, round_id, epoch)
+    def _learning(self, session: Session, round_: Round, epoch: int) -> bool:
+        return self.open_ids.learning((round_.id, epoch))
 
-    def _learning(self, round_: Round, epoch: int) -> bool:
-        learner = self._learners.get((round_.id, epoch))
-        if learner is None:
-            return False
-        if not learner.done.is_set():
-            return True
-        del self._learners[round_.id, epoch]
-        if learner.ids is not None:  # otherwise the next lookup reads the ids and raises the error
-            self._ids[round_.id, epoch] = learner.ids
-        return False
+    def _read_apart(self, at: Epoch) -> Iterator[LogIds]:
+        with self.reading() as session:
+            yield from self._read_ids(session, at)
 
-    def _read_ids(self, session: Session, round_id: int, epoch: int) -> Iterator[bytes]:
-        sql = "select ids from segments where round = ? and epoch = ?"
-        for row in session.stream(sql, (round_id, epoch)):
-            yield row[0]
+    def _read_ids(self, session: Session, at: Epoch) -> Iterator[LogIds]:
+        for row in session.stream("select ids from segments where round = ? and epoch = ?", at):
+            yield LogIds(row[0])
 
-    def _set(self, session: Session, round_: Round, epoch: int) -> IdSet:
-        """The ids of an epoch, read from the log at first use.
-
-        An empty set is not remembered, so requests for random epochs take no memory.
-        """
-        ids = self._ids.get((round_.id, epoch))
+    def _epoch_ids(self, session: Session, at: Epoch) -> EpochIds:
+        """The ids of an epoch, read from the log at first use."""
+        ids = self.open_ids.get(at)
         if ids is None:
-            ids = IdSet.of(self._read_ids(session, round_.id, epoch), self._scratch)
-            if len(ids):
-                self._ids[round_.id, epoch] = ids
+            ids = EpochIds.read(self._read_ids(session, at), self.open_ids.scratch)
+            self.open_ids.keep(at, ids)
         return ids
 
-    def _known(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
+    def _known(
+        self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes], sure: bool = True
+    ) -> set[int]:
+        at = (round_.id, epoch)
         for _ in range(2):  # the set is only an index: the log has all ids, and it is read again
             try:
-                return self._set(session, round_, epoch).known(ids)
+                return self._epoch_ids(session, at).known(ids)[0]
             except Spoiled:
-                self._forget([(round_.id, epoch)])
+                self.open_ids.forget([at])
         raise StoreUnready("the index of ids next to the store is damaged")
 
-    def claim_ids(self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes]) -> set[int]:
-        return self._known(session, round_, epoch, ids)
-
-    def _claimed(self, round_: Round, epoch: int, ids: Sequence[bytes]) -> None:
+    def _counted(self, round_: Round, epoch: int, ids: Sequence[bytes]) -> None:
         # only now: ids of a failed transaction must not be taken for counted ones
-        known = self._ids.get((round_.id, epoch))
+        at = (round_.id, epoch)
+        known = self.open_ids.get(at)
         if known is None:
-            known = self._ids[round_.id, epoch] = IdSet(self._scratch)
-        known.add(ids)
-
-    def _forget(self, epochs: Iterable[tuple[int, int]]) -> None:
-        """Release the ids of some epochs of rounds, and their files."""
-        for at in epochs:
-            if at in self._ids:
-                self._ids.pop(at).close()
-            if at in self._learners:
-                self._learners.pop(at).end()
+            known = EpochIds(self.open_ids.scratch)
+        known.add(LogIds(PackedIds.of(ids).packed))
+        self.open_ids.keep(at, known)
 
     def _swept(self) -> None:
         """Remove deleted rows from the log as well; tried again later if someone still reads from it."""
