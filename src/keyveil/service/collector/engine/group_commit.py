@@ -27,6 +27,12 @@ from .writer_lanes import WriterLanes
 
 APART_SECONDS = 0.05
 """Time that the reports of a collection that is kept apart wait for its lock."""
+TOGETHER = 1 / 3
+"""Share of ``lock_seconds`` that reports of several collections wait for a lock.
+
+They hold the locks of all their collections meanwhile. A transaction may wait for two locks in turn, and
+a change of one of these collections waits for ``lock_seconds``: it must not be refused before.
+"""
 
 
 @dataclass(slots=True)
@@ -89,7 +95,12 @@ class GroupCommit:
 
     def _commit(self, store: Store, group: list[Waiting]) -> None:
         begun = self._clock.elapsed()
-        reason = self._append(store, group)
+        if len({request.parcel.collection for request in group}) > 1:
+            store.patience = TOGETHER * self.settings.lock_seconds
+        try:
+            reason = self._append(store, group)
+        finally:
+            store.patience = None
         if reason == "internal" and len(group) > 1:  # one causes the error: commit them one by one
             for request in group:
                 self._commit(store, [request])
