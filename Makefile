@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 DEMO_STAMP := $(VENV)/.ready-demo
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock services browser node java demo docs test test-long lint types loops checks bench bench-quick release-check clean
+.PHONY: setup lock services shells browser node java demo docs test test-long lint types loops checks bench bench-quick release-check clean
 
 setup: $(STAMP)
 
@@ -57,6 +57,12 @@ types: setup
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests/typing/front_door.py
 
+# README's lines for completion run in each shell that they are for.
+shells:
+	@command -v zsh >/dev/null && command -v fish >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq zsh fish >/dev/null; } || \
+	  { echo "the tests need the shells zsh and fish: install the packages zsh and fish"; exit 1; }
+
 # The collector's tests start a PostgreSQL, a PgBouncer and an nginx of their own: private folders, sockets
 # and ports, stopped after.
 services:
@@ -101,10 +107,10 @@ loops: setup
 checks: setup
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint types loops
 
-test: services browser node java checks
+test: services shells browser node java checks
 	@$(KEEP) KEYVEIL_POSTGRES=required $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not long"
 
-test-long: services browser node java checks
+test-long: services shells browser node java checks
 	@$(KEEP) KEYVEIL_POSTGRES=required KEYVEIL_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 # Everything that a release needs: versions agree, both archives build, install and work, the docs build.

@@ -104,8 +104,7 @@ def test_a_new_shell_completes_the_command(shell, tmp_path):
     said, lines = re.findall(rf"^In `~/([^`\n]+)`:\n\n```{shell}\n(.*?)^```$", COMMAND, re.M | re.S)[0]
     assert said == FILES[shell]
     assert "PATH_OF_THE_CLONE/.venv/bin" in lines
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not on this machine")
+    assert shutil.which(shell), f"`make shells` installs {shell}"
     file = tmp_path / said
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(lines.replace("PATH_OF_THE_CLONE/.venv/bin", str(BIN)))
