@@ -120,7 +120,7 @@ def test_without_the_order_it_would_count_twice(stores, monkeypatch):
     free = "(select max(number) + 1 from log_order where round = {} and epoch = {})"
     monkeypatch.setattr(
         postgres_ids,
-        "_next_row",
+        "next_row",
         lambda at, last, mark, segment: (
             f"insert into log_order values ({at[0]}, {at[1]}, {free.format(*at)}, {mark}, {segment})"
         ),

@@ -211,7 +211,7 @@ class PostgresIds(PostgresCounts):
                 self.open_ids.forget([at])
                 raise RunAgain from None
             self._next[at] = number + 1, int.from_bytes(fresh_bytes(8), "big", signed=True)
-            session.run_at_commit(lock, _next_row(at, (number, mark), self._next[at][1], group.row))
+            session.run_at_commit(lock, next_row(at, (number, mark), self._next[at][1], group.row))
 
     def _take_turn(self, turn: threading.Lock) -> None:
         """Wait until no other lane of this process adds a row to the same log."""
@@ -282,7 +282,7 @@ def _at(group: Group) -> Epoch:
     return group.round.id, group.epoch
 
 
-def _next_row(at: Epoch, last: tuple[int, int], mark: int, segment: int) -> str:
+def next_row(at: Epoch, last: tuple[int, int], mark: int, segment: int) -> str:
     """The statement that adds a row to the order of the log, after the one that is the last.
 
     If that one is not there, or another follows it already, the statement fails.
