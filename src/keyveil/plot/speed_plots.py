@@ -11,7 +11,7 @@ from .style import COLOURS, Axes, grid_of, lightly, plain_ticks, put_away
 LIMIT, FASTEST = "limit", "packages"
 NUMPY = ("NumPy", "tuned NumPy")
 LIMIT_WORDS = (
-    "percent of the limit: words from AES, memory read, or imports\n"
+    "percent of the limit:\nwords from AES, memory read, or imports\n"
     "above 100: the command does without NumPy"
 )
 """What the right panel shows, and how a bar can be longer than the whole."""
