@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...channel import Symmetric
 from ...channel.law_arrays import random_stream
@@ -58,13 +59,22 @@ def unary_form(plan: Plan, bits: int) -> PlainForm:
     return draw
 
 
+Codes = NDArray[np.unsignedinteger]
+
+
+def _kvue_codes(channel: Symmetric, sampled: Codes, states: Codes, words: Codes) -> Codes:
+    """Codes of reports about the sampled keys; the words perturb the states in place."""
+    states += (words >= np.uint32(channel.keep)).view(np.uint8)
+    states += (words >= np.uint32(channel.keep + channel.lie + (channel.rest > 0))).view(np.uint8)
+    states -= (states > 2).view(np.uint8) * np.uint8(3)
+    return sampled * np.uint16(3) + states
+
+
 def kvue_form(plan: Plan) -> PlainForm:
     """KVUE by a mask of the held keys that were sampled; everyone holds as many keys."""
     channel = plan.channels[0]
     assert isinstance(channel, Symmetric)
     keys = len(plan.schema.keys)
-    keep = np.uint32(channel.keep)
-    second = np.uint32(channel.keep + channel.lie + (channel.rest > 0))
 
     def draw(people: People, generator: np.random.Generator) -> object:
         count = len(people)
@@ -75,10 +85,7 @@ def kvue_form(plan: Plan) -> PlainForm:
         states = np.zeros(count, np.uint8)
         states[who] = up.view(np.uint8) + np.uint8(1)
         words = generator.integers(0, 1 << 32, (count,), dtype=np.uint32)
-        states += (words >= keep).view(np.uint8)
-        states += (words >= second).view(np.uint8)
-        states -= (states > 2).view(np.uint8) * np.uint8(3)
-        return sampled * np.uint16(3) + states
+        return _kvue_codes(channel, sampled, states, words)
 
     return draw
 
@@ -128,8 +135,6 @@ def tuned_kvue(plan: Plan) -> PlainForm:
     channel = plan.channels[0]
     assert isinstance(channel, Symmetric)
     keys = len(plan.schema.keys)
-    keep = np.uint32(channel.keep)
-    second = np.uint32(channel.keep + channel.lie + (channel.rest > 0))
 
     def draw(people: People, generator: np.random.Generator) -> object:
         count = len(people)
@@ -139,11 +144,7 @@ def tuned_kvue(plan: Plan) -> PlainForm:
         up = generator.random(len(held), np.float32) < (people.values[held] + 1) / 2
         states = np.zeros(count, np.uint8)
         states[held // table.shape[1]] = up.view(np.uint8) + np.uint8(1)
-        words = _words(generator, count)
-        states += (words >= keep).view(np.uint8)
-        states += (words >= second).view(np.uint8)
-        states -= (states > 2).view(np.uint8) * np.uint8(3)
-        return sampled * np.uint16(3) + states
+        return _kvue_codes(channel, sampled, states, _words(generator, count))
 
     return draw
 
