@@ -183,6 +183,20 @@ def test_conditionals_are_chosen_over_beliefs_of_several_keys(keys, epsilon, peo
     assert robust.best.people_factors == pytest.approx(factors)
 
 
+def test_conditionals_are_not_promised_to_people_who_mostly_hold_one_key():
+    """With two keys as the sparsest belief, the planner promised answers here."""
+    schema = Schema.of(20)
+    advice = advise(schema, 2, 100_000, ask="conditional", brief=True)
+    assert advice.beliefs is not None
+    sparse = advice.beliefs.possible[0]
+    assert sparse.words == "one key or two"
+    assert sparse.prior.held == pytest.approx(1.3, rel=0.01)
+    assert advice.best.people_factors[0] > 1 > max(advice.best.people_factors[1:])
+    assert advice.why.endswith("only if people hold two keys or more (on average 2 of 20)")
+    schema = Schema.of(5)
+    assert Beliefs.of(schema).about_several_keys(schema).possible[0].words == "a third of the keys"
+
+
 def test_conditionals_of_unknown_people_warn_if_few_keys_are_not_enough():
     """50 keys of which people hold two: some 310,000 people would have to answer."""
     schema = Schema.of(50, 0, 10)
@@ -206,7 +220,9 @@ def test_conditionals_of_unknown_people_warn_if_few_keys_are_not_enough():
 def test_conditionals_that_any_people_can_answer_have_no_warning():
     advice = advise(Schema.of(5), 2, 60_000, ask="conditional")
     assert advice.answers
-    assert advice.why == "pairs is the best plan, whatever number of keys people hold"
+    assert advice.why == (
+        "pairs is the best plan, whatever number of keys people hold, from a third of the keys on"
+    )
     assert advice.fact is None
     with pytest.raises(PlanError, match="need at least 2 keys"):
         advise(Schema.of(1), 2, 60_000, ask="conditional")

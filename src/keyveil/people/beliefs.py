@@ -19,6 +19,8 @@ from .prior import Prior
 from .prior_laws import MOST_HELD, beta_binomial
 from .schema import Schema
 
+SOME_TWO = 1.3
+"""The average number of keys if most people hold one, and some hold two."""
 TWO, FEW = 2.0, 4.0
 """The average numbers of keys of two beliefs about sparse sets."""
 TENTH, MOST = 0.1, 0.7
@@ -77,11 +79,17 @@ class Beliefs:
         )
         return cls(possible, possible[-2].prior, mean=mean, spread=spread)
 
-    @property
-    def about_several_keys(self) -> Beliefs:
-        """The beliefs under which some people hold several keys: others say nothing of conditionals."""
-        several = tuple(belief for belief in self.possible if belief.prior.sizes[2:].any())
-        return replace(self, possible=several)
+    def about_several_keys(self, schema: Schema) -> Beliefs:
+        """The beliefs under which some people hold several keys: others say nothing of conditionals.
+
+        In place of one key there is one key or two, unless keys are so few that a third of them is that.
+        """
+        several = [belief for belief in self.possible if belief.prior.sizes[2:].any()]
+        if len(several) < len(self.possible) and self.keys >= 4 * SOME_TWO:
+            law = _at_least_one(SOME_TWO, self.keys, 1.0)
+            sparse = Prior.of(schema, sizes=law, mean=self.mean, spread=self.spread)
+            several.insert(0, Belief("one key or two", sparse))
+        return replace(self, possible=tuple(several))
 
     @property
     def keys(self) -> int:

@@ -110,11 +110,12 @@ class Advice(ShownResult):
         assert self.beliefs is not None
         best, beliefs = self.best, self.beliefs
         if beliefs.weights is None:
-            words = f"{best.name} is the best plan, whatever number of keys people hold"
+            start = f", from {beliefs.possible[0].words} on" if self.ask == "conditional" else ""
+            words = f"{best.name} is the best plan, whatever number of keys people hold{start}"
             if best.score >= 2 - ALMOST_ONE:
                 words = (
                     f"{best.name} is the safest choice: its error is at most {best.score:.2f} times "
-                    "that of the best plan, whatever number of keys people hold"
+                    f"that of the best plan, whatever number of keys people hold{start}"
                 )
         else:
             words = f"{best.name} has the least predicted error over what the pilot leaves possible"

@@ -52,8 +52,8 @@ def advise(
 
     ``held`` is the average number of keys that a person holds. ``prior`` says more about people, in its
     place; it may be several ``Beliefs``. Without either, people may hold anything from one key to most
-    keys, and the choice has the smallest worst regret; for conditionals anything from two keys, because
-    people who hold one key say nothing of keys together.
+    keys, and the choice has the smallest worst regret; for conditionals anything from one key or two,
+    because people who all hold one key say nothing of keys together.
 
     ``ask`` is "both" (frequency and mean of every key; only frequency, if the schema was made with
     ``value=None``), "frequency", "mean", "conditional" (every key given every other), a list of queries,
@@ -128,7 +128,7 @@ def _advise_conditionals(
     brief: bool,
 ) -> Advice:
     """The advice for conditionals if nothing is known of how many keys people hold."""
-    beliefs = beliefs.about_several_keys
+    beliefs = beliefs.about_several_keys(schema)
     options = robust_conditionals(schema, epsilon, people, queries, beliefs)
     count, needed = _people_for(people, options[0].people_factor), None
     if min(min(option.people_factors) for option in options) > 1:
