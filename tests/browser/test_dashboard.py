@@ -188,6 +188,21 @@ def test_what_is_not_estimable_says_how_many_people_it_needs(page, collector):
     expect(page.locator('g[fill="url(#hatched)"] rect')).to_have_count(unknown)
 
 
+def test_a_cell_of_the_matrix_is_round_where_there_is_no_sign(page, collector):
+    filled(collector, epsilon=2, number=20_000)
+    enter(page, collector, "c/menu/matrix?kind=mean")
+    found = collector.admin.get("/v1/collections/menu/conditional", params={"kind": "mean"}).json()
+    cells = [cell for row in found["matrix"] for cell in row if cell and cell["low"] is not None]
+    signs = [cell["shown"] for cell in cells]
+    area = page.get_by_role("group", name="mean of the row's key given the column's")
+    shapes = area.locator("svg path[fill^=rgb]")
+    expect(shapes).to_have_count(len(cells))
+    round_ones = sum("A" in shape.get_attribute("d").upper() for shape in shapes.all())
+    assert round_ones == signs.count(False) > 0
+    assert signs.count(True) > 0
+    expect(page.get_by_text("round: no sign that they go together")).to_be_visible()
+
+
 def test_the_matrix_and_the_rules_are_the_library_s(page, collector):
     plan, tally = filled(collector, epsilon=6)
     enter(page, collector, "c/menu/matrix")

@@ -65,7 +65,8 @@ function colours(kind, values, ends) {
 }
 
 /**
- * The matrix: colour is the value, the size of a square how sure it is; hatched cells are not estimable.
+ * The matrix: colour is the value, the size of a square how sure it is; it is round where there is no sign
+ * that the two go together, and hatched cells are not estimable.
  * ``pick(cell)`` of the drawing marks a cell; to draw everything anew takes too long for a key press.
  */
 export function heat({ keys, cells, kind, ends, width, describe }) {
@@ -86,7 +87,8 @@ export function heat({ keys, cells, kind, ends, width, describe }) {
     marks: [
       hatching,
       Plot.cell(unknown, square({ fill: "url(#hatched)", inset: 0.5 })),
-      squares(known, side, (cell) => colour(cell.value)),
+      sized(known.filter((cell) => cell.shown !== false), side, (cell) => colour(cell.value), SQUARE),
+      sized(known.filter((cell) => cell.shown === false), side, (cell) => colour(cell.value), ROUND),
       size < 40 ? null : Plot.text(known.filter((cell) => cell.sure > 0.5), { x: "given", y: "target", text: (cell) => (kind === "frequency" ? Math.round(100 * cell.value) + " %" : cell.value.toFixed(1)), fill: { value: (cell) => inkOn(colour(cell.value)), scale: null }, fontSize: 12 }),
       Plot.axisY(every, { tickSize: 0, tickFormat: (i) => names[i], label: null, fontSize: 11 }),
       Plot.axisX(every, { anchor: "top", tickSize: 0, tickRotate: -55, textAnchor: "start", tickFormat: (i) => names[i], label: null, fontSize: 11 }),
@@ -102,11 +104,13 @@ export function heat({ keys, cells, kind, ends, width, describe }) {
   return drawing;
 }
 
-/** Squares around the middle of their cells, of any size: a mark of Plot's rect, placed in pixels. */
-function squares(data, side, fill) {
+const SQUARE = { draw: (context, area) => { const a = Math.sqrt(area); context.rect(-a / 2, -a / 2, a, a); } };
+const ROUND = { draw: (context, area) => { context.arc(0, 0, Math.sqrt(area) / 2, 0, 2 * Math.PI); } };
+
+/** Squares, or circles that fit into them, around the middle of their cells, with sides in pixels. */
+function sized(data, side, fill, symbol) {
   return Plot.dot(data, {
-    x: "given", y: "target", symbol: { draw: (context, area) => { const a = Math.sqrt(area); context.rect(-a / 2, -a / 2, a, a); } },
-    r: { value: (cell) => side(cell) / Math.sqrt(Math.PI), scale: null }, fill: { value: fill, scale: null }, stroke: "none",
+    x: "given", y: "target", symbol, r: { value: (cell) => side(cell) / Math.sqrt(Math.PI), scale: null }, fill: { value: fill, scale: null }, stroke: "none",
   });
 }
 
@@ -116,14 +120,15 @@ function hatching() {
     s("rect", { width: 6, height: 6, fill: "var(--ground)" }), s("line", { x1: 0, y1: 0, x2: 0, y2: 6, stroke: "var(--unsure)", "stroke-width": 2 })));
 }
 
-/** Legend of the matrix. */
-export function heatLegend(kind, ends, values) {
+/** Legend of the matrix; ``round`` if some cells are. */
+export function heatLegend(kind, ends, values, round) {
   const colour = colours(kind, values, ends);
   const stops = kind === "lift" ? [1 / 3, 0.6, 1, 1.7, 3] : d3.ticks(kind === "mean" ? ends[0] : 0, kind === "mean" ? ends[1] : Math.max(0.05, d3.max(values) ?? 1), 4);
   const block = (fill, side = 13) => s("svg", { width: 14, height: 14, "aria-hidden": "true" }, s("rect", { x: 7 - side / 2, y: 7 - side / 2, width: side, height: side, fill }));
   return h("div", { class: "legend" },
     stops.map((stop) => h("span", {}, block(colour(stop)), kind === "frequency" ? `${Math.round(100 * stop)} %` : kind === "lift" ? `${stop.toFixed(1)} ×` : String(stop))),
     h("span", {}, block("var(--unsure)", 5), "small: wide interval"),
+    round ? h("span", {}, s("svg", { width: 14, height: 14, "aria-hidden": "true" }, s("circle", { cx: 7, cy: 7, r: 6.5, fill: "var(--unsure)" })), "round: no sign that they go together") : null,
     h("span", {}, s("svg", { width: 14, height: 14, "aria-hidden": "true" }, s("rect", { width: 14, height: 14, fill: "var(--ground)", stroke: "var(--unsure)" }), s("path", { d: "M1 13 13 1M0 8 8 0M6 14l8-8", stroke: "var(--unsure)", "stroke-width": 1.6 })), "hatched: not estimable"));
 }
 

@@ -49,7 +49,7 @@ function make(context) {
     const values = cells.filter((cell) => cell.value !== null && cell.high !== null).map((cell) => cell.value);
     drawing = heat({ keys, cells, kind, ends: range, width: context.width() - 50, describe: words });
     drawing.addEventListener("input", () => { if (drawing.value) say(drawing.value); });
-    const figureNode = framed(drawing, { title: `${kind} of the row's key given the column's`, name: `${context.name}-matrix`, legend: heatLegend(kind, range, values), fixed: true });
+    const figureNode = framed(drawing, { title: `${kind} of the row's key given the column's`, name: `${context.name}-matrix`, legend: heatLegend(kind, range, values, cells.some((cell) => cell.shown === false)), fixed: true });
     const area = figureNode.querySelector(".drawing");
     area.dataset.id = "matrix";
     area.addEventListener("keydown", move);
