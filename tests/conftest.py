@@ -73,6 +73,7 @@ def few_draws() -> Iterator[None]:
         for module in (by_draws, query_draws):
             patch.setattr(module, "MOST", 32)
         patch.setattr(query_draws, "FINE", 1)
+        patch.setattr(query_draws, "FINE_WORK", 1)
         yield
 
 

@@ -3,13 +3,14 @@
 Shrinkage learns from all pairs together, so its error has no closed form. Tallies are drawn from the law
 of the plan's reports with fixed coins, and the estimator itself answers from each. Intervals, which take
 most of an answer's time, are left out. The error of unbiased answers on the same tallies is a control
-variate: its expectation is known, so it removes much of the noise of the draws.
+variate: its expectation given how many reports each view has is known, so it removes much of the noise
+of the draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, permutations
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,7 @@ from ...foundation.coins import Coins
 from .. import DEFAULT, bands
 from ..answer import Band, KeyBands
 from ..together.joint import evidence
+from ..together.placed_queries import PlacedQueries
 from ..together.query import Query
 from ..together.shrunk_conditionals import ShrunkConditionals
 from .predicted_error import Errors
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 
 FEWEST, MOST = 8, 256
 """The least and the largest number of tallies, where plans are compared."""
-FINE = 8
-"""The factor of the number of tallies for a forecast that is shown.
+FINE, FINE_WORK = 8, 256
+"""The factors of the number of tallies and of the work for a forecast that is shown.
 
 Where few tallies make most of the error, 256 leave up to a fifth of it to chance.
 """
@@ -42,8 +44,9 @@ SLOW = 8
 """The factor of work if pairs are decoded one by one, from views of more than two keys."""
 BATCH = 32
 """Number of tallies that are drawn at once."""
-PRECISE = 0.03
-"""No more tallies are drawn once the relative standard error of both errors is at most this."""
+PRECISE, FINE_PRECISE = 0.03, 0.02
+"""No more tallies are drawn once the relative standard error of both errors is at most this; the second
+is for a forecast that is shown."""
 RANGES = {"frequency": (0.0, 1.0), "mean": (-1.0, 1.0)}
 """Statistics that are forecast, and their ranges."""
 _LEVEL = 0.95
@@ -80,6 +83,24 @@ class TrueQueries(NamedTuple):
     """The variances of unbiased answers; NaN if unanswered."""
 
 
+class _ReportsTogether:
+    """The number of reports about every two keys together, from the number that each view has."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._keys = len(plan.schema.keys)
+        cells = [
+            (view, first * self._keys + second)
+            for view, keys in enumerate(plan.views.keys)
+            for first, second in permutations(keys, 2)
+        ]
+        self._views, self._cells = np.array(cells, np.int64).reshape(-1, 2).T
+
+    def of(self, reports: Floats | Integers) -> Floats:
+        """Their number ``(keys, keys)``."""
+        size = self._keys**2
+        return np.bincount(self._cells, reports[self._views], size).reshape(self._keys, self._keys)
+
+
 def forecast_queries_by_draws(
     plan: Plan, law: Law, people: int, asked: Mapping[str, TrueQueries], fine: bool = False
 ) -> Errors:
@@ -90,31 +111,40 @@ def forecast_queries_by_draws(
     """
     work = max(plan.layout.cells, 4 * sum(len(part.queries) for part in asked.values()))
     slow = SLOW if plan.views.sizes.max() > 2 else 1
-    factor = FINE if fine else 1
-    precise = PRECISE / np.sqrt(factor)
-    most = min(max(factor * MOST_WORK // (work * slow), FEWEST), factor * MOST // slow)
+    draws, allowed, precise = (FINE, FINE_WORK, FINE_PRECISE) if fine else (1, 1, PRECISE)
+    most = min(max(allowed * MOST_WORK // (work * slow), FEWEST), draws * MOST // slow)
+    placed = {kind: PlacedQueries.of(part.queries, plan.schema) for kind, part in asked.items()}
+    together = _ReportsTogether(plan)
+    expected = together.of(people * plan.views.shares)
     runs: dict[str, list[tuple[float, float]]] = {kind: [] for kind in RANGES}
     for counts in drawn_counts(plan, law, people, min(most, BATCH)):
-        for source in _sources(plan, counts):
+        for own, source in zip(counts, _sources(plan, counts), strict=True):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                scarcer = expected / together.of(own[plan.layout.own])
             for kind, part in asked.items():
-                runs[kind].append(_squares(source, kind, part))
-        errors = {
-            kind: _average(runs[kind], float(part.variance.mean())) for kind, part in asked.items()
-        }
+                runs[kind].append(_squares(source, part, kind, placed[kind], scarcer))
+        errors = {kind: _average(runs[kind]) for kind in asked}
         # unknown errors stay unknown
         if len(runs["mean"]) >= most or not any(error.noise > precise for error in errors.values()):
             break
     return Errors(*(errors[kind].value for kind in RANGES))
 
 
-def _squares(source: ShrunkConditionals, kind: str, asked: TrueQueries) -> tuple[float, float]:
-    """The mean squared errors of default answers, and of unbiased ones to first order."""
-    if not asked.queries:
+def _squares(
+    source: ShrunkConditionals, true: TrueQueries, kind: str, placed: PlacedQueries, scarcer: Floats
+) -> tuple[float, float]:
+    """The mean squared errors of default answers, and of unbiased ones to first order.
+
+    The second is a difference from its expectation. That is inverse to the number of reports about both
+    keys, and ``scarcer`` has the expected number over this tally's, for every two keys.
+    """
+    if not true.queries:
         return nan, nan
-    gaps = np.clip(source.values(asked.queries), *RANGES[kind]) - asked.truth
-    above, below = source.pair_ratios(asked.queries)
-    control = (above - asked.truth * below) / asked.below
-    return float(np.mean(gaps**2)), float(np.mean(control**2))
+    gaps = np.clip(source.values(placed), *RANGES[kind]) - true.truth
+    above, below = source.pair_ratios(placed)
+    control = (above - true.truth * below) / true.below
+    expectation = true.variance * scarcer[tuple(placed.held_pairs.T)]
+    return float(np.mean(gaps**2)), float(np.mean(control**2 - expectation))
 
 
 class _Average(NamedTuple):
@@ -123,13 +153,13 @@ class _Average(NamedTuple):
     """Its relative standard error; NaN if the value is unknown."""
 
 
-def _average(runs: Sequence[tuple[float, float]], expectation: float) -> _Average:
-    """The average error over tallies, with that of unbiased answers as a control variate."""
+def _average(runs: Sequence[tuple[float, float]]) -> _Average:
+    """The average error over tallies, with a control variate whose expectation is zero."""
     errors, control = np.array(runs).T
     value = float(errors.mean())
-    if np.isfinite(control).all() and np.isfinite(expectation) and control.std() > 0:
+    if np.isfinite(control).all() and control.std() > 0:
         slope = float(np.cov(errors, control)[0, 1] / control.var(ddof=1))
-        adjusted = errors - slope * (control - expectation)
+        adjusted = errors - slope * control
         if adjusted.mean() > 0.5 * value:
             errors = adjusted
     spread = float(errors.std(ddof=1)) / np.sqrt(len(errors))

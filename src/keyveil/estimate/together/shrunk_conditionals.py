@@ -7,17 +7,18 @@ the one without interaction: log-odds of the frequency and shifts of the mean ad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...foundation.arrays import Floats
+from ...foundation.arrays import Floats, Integers
 from ..answer import Band, Estimate, KeyBands, as_wide_as_interval, quantile
 from ..assisted import Mixture, RatioEstimates, assisted_interval
 from .joint import Evidence, JointMoments
 from .pair_associations import LEAST_SHARE, PairAssociations
 from .pair_moments import BOTH, FIRST_GIVEN, SECOND, Pair, PairMoments
+from .placed_queries import Given, PlacedQueries, pair_of
 from .query import Query
 from .raw_lift import raw_lift
 
@@ -30,9 +31,6 @@ WIDE_SCALE = 0.3
 """Standard deviation of an interaction if no pair of the keys is known."""
 
 _RANGES = {"frequency": (0.0, 1.0), "mean": (-1.0, 1.0)}
-
-Given = tuple[tuple[int, bool], ...]
-"""Places of the keys of the conditions, and whether each is held."""
 
 
 class ShrunkAnswer(NamedTuple):
@@ -62,8 +60,10 @@ class ShrunkConditionals:
 
     def prepare(self, queries: list[tuple[int, Given]]) -> None:
         """Decodes the pairs of these queries; otherwise ``answer`` does, one at a time."""
-        asked = {_pair(target, key) for target, given in queries for key, _ in given}
-        if self._pairs is None or not asked <= self._asked:
+        self._decode({pair_of(target, key) for target, given in queries for key, _ in given})
+
+    def _decode(self, asked: Collection[Pair]) -> None:
+        if self._pairs is None or not self._asked.issuperset(asked):
             self._asked |= asked
             moments = PairMoments.of(self.source, self.schema, self._asked)
             frequency = self.singles.frequency
@@ -94,7 +94,7 @@ class ShrunkConditionals:
         answer = self._pair_frequency if query.kind == "frequency" else self._pair_mean
         return answer(row, held, moments)
 
-    def values(self, queries: Sequence[Query]) -> Floats:
+    def values(self, asked: PlacedQueries) -> Floats:
         """The values of frequencies and means, NaN if their keys are not known together.
 
         If all conditions of a query are held keys, its interval is not computed, which saves most of
@@ -102,15 +102,14 @@ class ShrunkConditionals:
         """
         from .conditional import query_weights
 
-        places = [query.places(self.schema) for query in queries]
-        self.prepare([(target, given) for target, given in places if given])
-        held = {kind: self._held_values(kind) for kind in {query.kind for query in queries}}
-        values = np.full(len(queries), np.nan)
-        for number, (query, (target, given)) in enumerate(zip(queries, places, strict=True)):
-            row = self.pairs.rows.get((target, given[0][0])) if len(given) == 1 else None
-            if row is not None and given[0][1]:
-                values[number] = held[query.kind][row]
-                continue
+        self._decode(asked.asked)
+        rows = self._held_rows(asked)
+        values = np.full(len(asked.queries), np.nan)
+        for kind, of_kind in asked.kinds.items():
+            own = of_kind & (rows >= 0)
+            values[own] = self._held_values(kind)[rows[own]]
+        for number in np.flatnonzero(rows < 0).tolist():
+            query, (target, given) = asked.queries[number], asked.places[number]
             keys = (target, *(place for place, _ in given))
             moments = self.source.moments(keys, query_weights(self.schema, query))
             if moments is not None and len(given) > 1:
@@ -119,19 +118,25 @@ class ShrunkConditionals:
                 values[number] = self.answer(query, target, given, moments).value
         return values
 
-    def pair_ratios(self, queries: Sequence[Query]) -> tuple[Floats, Floats]:
+    def pair_ratios(self, asked: PlacedQueries) -> tuple[Floats, Floats]:
         """Unbiased numerators and denominators of queries with one held key as their condition.
 
         NaN for other queries, and if the two keys are not known together.
         """
-        ratios = np.full((2, len(queries)), np.nan)
-        for number, query in enumerate(queries):
-            target, given = query.places(self.schema)
-            row = self.pairs.rows.get((target, given[0][0])) if len(given) == 1 and given[0][1] else None
-            if row is not None:
-                parts = (BOTH, SECOND) if query.kind == "frequency" else (FIRST_GIVEN, BOTH)
-                ratios[:, number] = self.pairs.values[row, parts]
+        rows = self._held_rows(asked)
+        ratios = np.full((2, len(rows)), np.nan)
+        for kind, of_kind in asked.kinds.items():
+            own = of_kind & (rows >= 0)
+            parts = [BOTH, SECOND] if kind == "frequency" else [FIRST_GIVEN, BOTH]
+            ratios[:, own] = self.pairs.values[rows[own]][:, parts].T
         return ratios[0], ratios[1]
+
+    def _held_rows(self, asked: PlacedQueries) -> Integers:
+        """The row of each query's pair; -1 without one, or with other conditions than one held key."""
+        keys = len(self.schema.keys)
+        rows = np.full((keys + 1, keys + 1), -1)  # the last place is that of no key
+        rows[tuple(self.pairs.keys.T)] = np.arange(len(self.pairs.keys))
+        return np.asarray(rows[tuple(asked.held_pairs.T)])
 
     def _held_values(self, kind: str) -> Floats:
         """f(k | c) or m(k | c) of every ordered pair."""
@@ -259,10 +264,6 @@ def _variance_at(moments: JointMoments, ratio: float) -> float:
     """The variance of numerator - ratio * denominator."""
     spread = moments.covariance
     return max(float(spread[0, 0] - 2 * ratio * spread[0, 1] + ratio**2 * spread[1, 1]), 1e-30)
-
-
-def _pair(first: int, second: int) -> Pair:
-    return (first, second) if first < second else (second, first)
 
 
 def _of_band(band: Band, place: int, shown: bool | None) -> ShrunkAnswer:
