@@ -4,8 +4,10 @@
 [--epsilon 0.1,...] [--ways auto,...]`` measures the populations of ``bench.planner`` with a planner that
 is told the table, one that is told nothing, and one that has a first round. ``--conditional`` measures
 conditionals of the most held keys of real tables instead (``--keys 8,20``), with a planner that is told
-the table; they have a table of their own.
-``--json`` keeps rows that were measured before, so that populations can be measured one after the other.
+the table and one that is told nothing; they have a table of their own.
+``--json`` keeps rows that were measured before, so that populations can be measured one after the other;
+several files with commas between them are read, and the first is written.
+Where a planner that is told nothing takes the plan of one that is told the table, the row is that one's.
 A conditional ratio that is off by more than a tenth is measured anew, with other coins and more
 repetitions.
 """
@@ -16,6 +18,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ from .shrunk_conditionals import TABLES, most_held
 
 WAYS = {"auto": "the table", "auto:one_round": "nothing", "auto:pilot": "its first round"}
 """Competitors, and what the planner is told."""
+TOGETHER_WAYS = ("auto", "auto:one_round")
 PEOPLE = 100_000
 TOGETHER_EPSILONS = ("0.5", "1", "2", "4")
 Row = dict[str, Any]
@@ -67,6 +71,18 @@ def measured(contest: Contest, name: str, way: str, epsilon: str) -> Row:
     return row
 
 
+def of_same_plan(contest: Contest, rows: list[Row], name: str, way: str, epsilon: str) -> Row | None:
+    """The row of a planner that is told the table, if another way takes the same plan."""
+    told = next((row for row in rows if places_of(row) == (name, "auto", epsilon)), None)
+    if told is None or way == "auto":
+        return None
+    table, other = (contest.for_auto(each).advice(epsilon) for each in ("auto", way))
+    if table.plan != other.plan:
+        return None
+    ratios = {part: told[part] for part in ("chosen", "frequency", "mean")}
+    return {"population": name, "way": way, "epsilon": epsilon, **ratios, "refused": not other.answers}
+
+
 def off(row: Row) -> bool:
     """Whether a ratio is off by more than a tenth, of a plan that the planner does not refuse."""
     ratios = (row[statistic][0] for statistic in ("frequency", "mean"))
@@ -79,6 +95,15 @@ def anew(contest: Contest, row: Row) -> Row:
     again = replace(contest, repetitions=runs, coins=coins)
     was = {statistic: row[statistic][0] for statistic in ("frequency", "mean")}
     return {**measured(again, row["population"], row["way"], row["epsilon"]), "was": was}
+
+
+def measured_together(rows: list[Row], contest: Contest, name: str, way: str, epsilon: str) -> Row:
+    """One row of conditionals: that of the same plan, or a measured one, twice if it is off."""
+    row = of_same_plan(contest, rows, name, way, epsilon)
+    if row is not None:
+        return row
+    row = measured(contest, name, way, epsilon)
+    return anew(contest, row) if off(row) else row
 
 
 def measured_anew(rows: list[Row]) -> list[str]:
@@ -137,11 +162,12 @@ def places_of(row: Row) -> tuple[str, str, str]:
     return row["population"], row["way"], row["epsilon"]
 
 
-def place(row: Row) -> tuple[int, str, int, float]:
+def place(row: Row) -> tuple[int, str, int, int, float]:
     """The place of a row in its table."""
-    name = str(row["population"]).partition(",")[0]
+    name, _, keys = str(row["population"]).partition(", ")
     order = NAMES.index(name) if name in NAMES else len(NAMES)
-    return order, row["population"], list(WAYS).index(row["way"]), float(row["epsilon"])
+    number = int(keys.partition(" ")[0] or 0)
+    return order, name, number, list(WAYS).index(row["way"]), float(row["epsilon"])
 
 
 def main() -> None:
@@ -155,13 +181,14 @@ def main() -> None:
     parser.add_argument("--ways", default="")
     parser.add_argument("--conditional", action="store_true")
     parser.add_argument("--keys", default="8,20", help="numbers of keys, for conditionals")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", default="", help="files of rows that were measured before")
     given = parser.parse_args()
     rows: list[Row] = []
-    if given.json and given.json.exists():
-        rows = json.loads(given.json.read_text())
+    files = [Path(name) for name in given.json.split(",") if name]
+    for file in files:
+        rows += json.loads(file.read_text()) if file.exists() else []
     known = {places_of(row) for row in rows}
-    ways = given.ways.split(",") if given.ways else ["auto"] if given.conditional else list(WAYS)
+    ways = given.ways.split(",") if given.ways else TOGETHER_WAYS if given.conditional else list(WAYS)
     usual = TOGETHER_EPSILONS if given.conditional else EPSILONS
     for population, name, people, together in settings(given):
         coins = Coins.stated("bench predicted auto").under(name)
@@ -172,16 +199,13 @@ def main() -> None:
         for way in ways:
             for epsilon in given.epsilon.split(",") if given.epsilon else usual:
                 if (name, way, epsilon) in known:
-                    row = next(r for r in rows if places_of(r) == (name, way, epsilon))
-                    rows.remove(row)
-                else:
-                    row = measured(contest, name, way, epsilon)
-                if together is not None and off(row) and "was" not in row:
-                    row = anew(contest, row)
+                    continue
+                of = measured if together is None else partial(measured_together, rows)
+                row = of(contest, name, way, epsilon)
                 rows.append(row)
                 print(lines_of(rows[-1:])[-1], flush=True)
-                if given.json:
-                    given.json.write_text(json.dumps(rows))
+                if files:
+                    files[0].write_text(json.dumps(rows))
     rows.sort(key=place)
     lines = lines_of(rows)
     print("\n".join(lines))
