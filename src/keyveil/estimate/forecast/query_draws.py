@@ -98,7 +98,8 @@ class _ReportsTogether:
     def of(self, reports: Floats | Integers) -> Floats:
         """Their number ``(keys, keys)``."""
         size = self._keys**2
-        return np.bincount(self._cells, reports[self._views], size).reshape(self._keys, self._keys)
+        together = np.bincount(self._cells, weights=reports[self._views], minlength=size)
+        return together.reshape(self._keys, self._keys).astype(np.float64)
 
 
 def forecast_queries_by_draws(

@@ -64,7 +64,7 @@ class ShrunkConditionals:
 
     def _decode(self, asked: Collection[Pair]) -> None:
         if self._pairs is None or not self._asked.issuperset(asked):
-            self._asked |= asked
+            self._asked.update(asked)
             moments = PairMoments.of(self.source, self.schema, self._asked)
             frequency = self.singles.frequency
             assert frequency is not None
