@@ -28,13 +28,15 @@ from keyveil.people.population import Population
 from keyveil.simulate.contest import Contest
 
 from .planner import EPSILONS, NAMES, PILOTS, populations, write
-from .predicted import AGAIN, HIGH, LOW
+from .predicted import HIGH, LOW
 from .shrunk_conditionals import TABLES, most_held
 
 WAYS = {"auto": "the table", "auto:one_round": "nothing", "auto:pilot": "its first round"}
 """Competitors, and what the planner is told."""
 TOGETHER_WAYS = ("auto", "auto:one_round")
 PEOPLE = 100_000
+AGAIN = 16
+"""Factor on the repetitions when a ratio that is off by more than a tenth is measured again."""
 TOGETHER_EPSILONS = ("0.5", "1", "2", "4")
 Row = dict[str, Any]
 

@@ -44,7 +44,7 @@ SLOW = 8
 """The factor of work if pairs are decoded one by one, from views of more than two keys."""
 BATCH = 32
 """Number of tallies that are drawn at once."""
-PRECISE, FINE_PRECISE = 0.03, 0.02
+PRECISE, FINE_PRECISE = 0.03, 0.01
 """No more tallies are drawn once the relative standard error of both errors is at most this; the second
 is for a forecast that is shown."""
 RANGES = {"frequency": (0.0, 1.0), "mean": (-1.0, 1.0)}
