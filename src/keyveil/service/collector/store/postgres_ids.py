@@ -17,6 +17,7 @@ from psycopg import errors
 
 from ....foundation.coins import fresh_bytes
 from .collection import Round
+from .id_store import IdStore
 from .migrations import ORDER_LOG
 from .open_ids import Epoch, EpochIds, LogIds, OpenIds
 from .packed_ids import PackedIds
@@ -67,7 +68,7 @@ def is_conflict(error: psycopg.Error) -> bool:
     return isinstance(error, kinds) and error.diag.table_name == "log_order"
 
 
-class PostgresIds(PostgresCounts):
+class PostgresIds(PostgresCounts, IdStore):
     """The part of the PostgreSQL store that knows ids."""
 
     learn_from = MANY
@@ -95,10 +96,6 @@ class PostgresIds(PostgresCounts):
             last = number
             yield LogIds(bytes(ids), number, mark)
 
-    def _read_apart(self, at: Epoch) -> Iterator[LogIds]:
-        with self.reading() as session:
-            yield from self._read_ids(session, at)
-
     def _learning(self, session: Session, round_: Round, epoch: int) -> bool:
         at = (round_.id, epoch)
         if self.open_ids.learning(at):
@@ -124,14 +121,6 @@ class PostgresIds(PostgresCounts):
     def learns(self) -> bool:  # type: ignore[override]
         """Whether another process should take reports meanwhile."""
         return self.open_ids.busy
-
-    def _epoch_ids(self, session: Session, at: Epoch) -> EpochIds:
-        """The ids of an epoch, read from the log at first use."""
-        ids = self.open_ids.get(at)
-        if ids is None:
-            ids = EpochIds.read(self._read_ids(session, at), self.open_ids.scratch)
-            self.open_ids.keep(at, ids)
-        return ids
 
     def _look(self, session: Session, at: Epoch, ids: EpochIds) -> None:
         """Add what others have logged since; ``Spoiled`` if the log is not the one that was read.
@@ -166,10 +155,6 @@ class PostgresIds(PostgresCounts):
             except Spoiled:
                 self.open_ids.forget([at])
         self._careful = careful
-
-    def _let_go(self, rounds: set[int] | None) -> None:
-        super()._let_go(rounds)
-        self.open_ids.forget(self._over(self.open_ids, rounds))
 
     # -- a transaction of reports ------------------------------------------------------------------
 

@@ -17,16 +17,16 @@ from pathlib import Path
 import apsw
 
 from .collection import Round
+from .id_store import IdStore
 from .migrations import MIGRATIONS, SQLITE
 from .open_ids import Epoch, EpochIds, LogIds, OpenIds
 from .packed_ids import PackedIds
 from .seen_ids import HELD, FolderScratch, Spoiled
 from .sqlite_files import BUSY, SqliteSession, check_library, connected, lock_beside, make_private
-from .store_base import Store
 from .store_interface import Session, StoreBroken, StoreError, StoreUnready
 
 
-class SqliteStore(Store):
+class SqliteStore(IdStore):
     """The SQLite store. ``vfs`` and ``synchronous`` are for tests of power loss."""
 
     kind = "sqlite"
@@ -226,10 +226,6 @@ class SqliteStore(Store):
     def _read_generation(self, session: Session) -> int:
         return int(self._session().rows("pragma data_version")[0][0])
 
-    def _let_go(self, rounds: set[int] | None) -> None:
-        super()._let_go(rounds)
-        self.open_ids.forget(self._over(self.open_ids, rounds))
-
     def size(self, session: Session) -> int:
         paths = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(path.stat().st_size for path in paths if path.exists())
@@ -273,21 +269,9 @@ class SqliteStore(Store):
     def _learning(self, session: Session, round_: Round, epoch: int) -> bool:
         return self.open_ids.learning((round_.id, epoch))
 
-    def _read_apart(self, at: Epoch) -> Iterator[LogIds]:
-        with self.reading() as session:
-            yield from self._read_ids(session, at)
-
     def _read_ids(self, session: Session, at: Epoch) -> Iterator[LogIds]:
         for row in session.stream("select ids from segments where round = ? and epoch = ?", at):
             yield LogIds(row[0])
-
-    def _epoch_ids(self, session: Session, at: Epoch) -> EpochIds:
-        """The ids of an epoch, read from the log at first use."""
-        ids = self.open_ids.get(at)
-        if ids is None:
-            ids = EpochIds.read(self._read_ids(session, at), self.open_ids.scratch)
-            self.open_ids.keep(at, ids)
-        return ids
 
     def _known(
         self, session: Session, round_: Round, epoch: int, ids: Sequence[bytes], sure: bool = True
