@@ -178,24 +178,38 @@ class PairAssociations:
 
     def frequency_prior(self) -> Mixture:
         """The prior of f(k | c) of every ordered pair, from all other pairs."""
-        k, c, factor = self.target, self.given, self.spread / self.given
-        common = np.tile(self.phi_prior.centre, 2)
+        factor, through = self.spread / self.given, self._with_frequency_centre[0]
         scales = np.tile(self.phi_prior.scales, (2, 1)) * factor[:, None]
+        centre = np.clip(self.target + np.tile(self.phi_prior.centre, 2) * factor, 0.0, 1.0)
+        weights = self.phi_prior.weights
+        return Mixture(centre, _no_wider(scales, 0.5), weights, through[:, BOTH], through[:, SECOND])
+
+    @cached_property
+    def absent_frequency_prior(self) -> Mixture:
+        """The prior of f(k | !c) of every ordered pair: what that of f(k | c) leaves to the others."""
+        prior = self.frequency_prior()
+        through, with_target, with_given = self._with_frequency_centre
+        absent = np.maximum(1.0 - self.given, LEAST_SHARE)
+        centre, scales = _turned(prior, self.target, -self.given / absent)
+        moved = (centre - prior.centre)[:, None] * with_given
+        through = (with_target - self.given[:, None] * through + moved) / absent[:, None]
+        above, below = through[:, FIRST] - through[:, BOTH], -through[:, SECOND]
+        return Mixture(centre, scales, prior.weights, above, below)
+
+    @cached_property
+    def _with_frequency_centre(self) -> tuple[Floats, Floats, Floats]:
+        """Covariances of the functionals with the prior's centre, and with either frequency in it."""
+        k, c, factor = self.target, self.given, self.spread / self.given
         # The centre depends on both frequencies, and these on the same reports.
-        half = common * factor / 2
+        half = np.tile(self.phi_prior.centre, 2) * factor / 2
         in_target = 1.0 + half * (1.0 - 2.0 * k) / np.maximum(k * (1.0 - k), LEAST_SHARE)
         in_given = -half / np.maximum(c * (1.0 - c), LEAST_SHARE)
-        with_both = self._with_common_phi * factor[:, None]
-        for which, (part, slope) in enumerate(((FIRST, in_target), (SECOND, in_given))):
-            own = self._single_covariance(self._one(part), self._singles[0], which)
-            with_both = with_both + own * slope[:, None]
-        return Mixture(
-            np.clip(k + common * factor, 0.0, 1.0),
-            _no_wider(scales, 0.5),
-            self.phi_prior.weights,
-            with_both[:, BOTH],
-            with_both[:, SECOND],
+        target, given = (
+            self._single_covariance(self._one(part), self._singles[0], which)
+            for which, part in enumerate((FIRST, SECOND))
         )
+        common = self._with_common_phi * factor[:, None]
+        return common + target * in_target[:, None] + given * in_given[:, None], target, given
 
     def _one(self, part: int) -> Floats:
         """Slopes that pick one functional of every ordered pair."""
@@ -292,20 +306,31 @@ class PairAssociations:
     def mean_prior(self) -> Mixture:
         """The prior of m(k | c) of every ordered pair, from all other pairs."""
         assert self.mean is not None
-        prior = self.shift_prior
-        mean = self.mean[self.keys[:, 0]]
-        slopes = np.zeros((len(self.keys), 7))
-        slopes[:, FIRST_MASS], slopes[:, FIRST] = 1.0 / self.target, -mean / self.target
+        prior, through = self.shift_prior, self._with_mean + self._with_common_shift
+        centre = np.clip(self.mean[self.keys[:, 0]] + prior.centre, -1.0, 1.0)
+        return Mixture(centre, prior.scales, prior.weights, through[:, FIRST_GIVEN], through[:, BOTH])
+
+    @cached_property
+    def absent_mean_prior(self) -> Mixture:
+        """The prior of m(k | !c) of every ordered pair: what that of m(k | c) leaves to the others."""
+        assert self.mean is not None
+        prior = self.mean_prior()
+        factor = -self.joint / np.maximum(self.target - self.joint, LEAST_SHARE)
+        centre, scales = _turned(prior, self.mean[self.keys[:, 0]], factor)
+        through = self._with_mean + factor[:, None] * self._with_common_shift
+        above = through[:, FIRST_MASS] - through[:, FIRST_GIVEN]
+        return Mixture(centre, scales, prior.weights, above, through[:, FIRST] - through[:, BOTH])
+
+    @cached_property
+    def _with_mean(self) -> Floats:
+        """Covariances of the functionals of ordered pairs with the mean of the target."""
         single = self._singles[1]
+        assert self.mean is not None
         assert single is not None
-        with_target = self._single_covariance(slopes, single, 0) + self._with_common_shift
-        return Mixture(
-            np.clip(mean + prior.centre, -1.0, 1.0),
-            prior.scales,
-            prior.weights,
-            with_target[:, FIRST_GIVEN],
-            with_target[:, BOTH],
-        )
+        slopes = np.zeros((len(self.keys), 7))
+        slopes[:, FIRST_MASS] = 1.0 / self.target
+        slopes[:, FIRST] = -self.mean[self.keys[:, 0]] / self.target
+        return self._single_covariance(slopes, single, 0)
 
     @cached_property
     def mean_ends(self) -> tuple[Floats, Floats]:
@@ -318,6 +343,13 @@ class PairAssociations:
         """Whether the tally shows that the mean of k differs among holders of c."""
         value, variance = self._mass_beyond
         return np.asarray(np.abs(value) > quantile(self.level) * np.sqrt(variance))
+
+
+def _turned(prior: Mixture, middle: Floats, factor: Floats) -> tuple[Floats, Floats]:
+    """Centre and scales of a prior whose distance from ``middle`` is multiplied, but for the widest."""
+    scales = prior.scales * np.abs(factor)[:, None]
+    scales[:, -1] = prior.scales[:, -1]
+    return middle + factor * (prior.centre - middle), scales
 
 
 def _variance(slopes: Floats, covariance: Floats) -> Floats:

@@ -170,8 +170,7 @@ class ShrunkConditionals:
             return ShrunkAnswer(value, stderr, *_ends_at(pairs.frequency_ends, row), shown)
         rest = max(1.0 - pairs.given[row], LEAST_SHARE)
         factor = -pairs.given[row] / rest
-        prior = _turned(pairs.frequency_prior(), row, pairs.target[row], factor)
-        low, high = self._interval(moments, prior, (0.0, 1.0))
+        low, high = self._interval(moments, _row(pairs.absent_frequency_prior, row), (0.0, 1.0))
         other = (pairs.target[row] - pairs.joint[row]) / rest
         return ShrunkAnswer(min(max(other, 0.0), 1.0), stderr * abs(factor), low, high, shown)
 
@@ -184,8 +183,7 @@ class ShrunkConditionals:
         assert pairs.mean is not None
         mean = float(pairs.mean[pairs.keys[row, 0]])
         factor = -pairs.joint[row] / max(pairs.target[row] - pairs.joint[row], LEAST_SHARE)
-        prior = _turned(pairs.mean_prior(), row, mean, factor)
-        low, high = self._interval(moments, prior, (-1.0, 1.0))
+        low, high = self._interval(moments, _row(pairs.absent_mean_prior, row), (-1.0, 1.0))
         other = mean + factor * pairs.shift.mean[row]
         return ShrunkAnswer(min(max(other, -1.0), 1.0), stderr * abs(factor), low, high, shown)
 
@@ -277,12 +275,11 @@ def _ends_at(ends: tuple[Floats, Floats], row: int) -> tuple[float, float]:
     return float(ends[0][row]), float(ends[1][row])
 
 
-def _turned(prior: Mixture, row: int, middle: float, factor: float) -> Mixture:
-    """The prior of the answer if the condition is not held, from that if it is held."""
-    centre = middle + factor * (prior.centre[row : row + 1] - middle)
-    scales = prior.scales[row : row + 1] * abs(factor)
-    scales = np.concatenate([scales[:, :-1], prior.scales[row : row + 1, -1:]], axis=1)
-    return Mixture(centre, scales, prior.weights)
+def _row(prior: Mixture, row: int) -> Mixture:
+    """The prior of one ordered pair."""
+    one = slice(row, row + 1)
+    above, below = np.asarray(prior.with_above)[one], np.asarray(prior.with_below)[one]
+    return Mixture(prior.centre[one], prior.scales[one], prior.weights, above, below)
 
 
 def _log_odds(share: float) -> float:
