@@ -121,15 +121,15 @@ def test_the_control_of_a_forecast_is_centred_where_views_have_few_reports():
     queries = [Query("frequency", k, ((c, True),)) for k in keys for c in keys if k != c]
     true = QueryForecast(plan, CROWD.law, people, "best")._true_queries(queries)
     placed = PlacedQueries.of(queries, CROWD.schema)
-    together = query_draws._ReportsTogether(plan)
+    together = query_draws.ReportsTogether(plan)
     expected = together.of(people * plan.views.shares)
     (counts,) = islice(drawn_counts(plan, CROWD.law, people, 1500), 1)
     drawn, twin = [], []
-    for own, source in zip(counts, query_draws._sources(plan, counts), strict=True):
+    for own, source in zip(counts, query_draws.sources(plan, counts), strict=True):
         with np.errstate(invalid="ignore"):  # a key and itself
             scarcer = expected / together.of(own[plan.layout.own])
         for part, ratio in ((drawn, scarcer), (twin, np.ones_like(scarcer))):
-            part.append(query_draws._squares(source, true, "frequency", placed, ratio)[1])
+            part.append(query_draws.squared_errors(source, true, "frequency", placed, ratio)[1])
     away, of_twin = (np.mean(part) / (np.std(part) / np.sqrt(len(part))) for part in (drawn, twin))
     assert abs(away) < 4
     assert of_twin > 4

@@ -19,7 +19,7 @@ from ..channel import Channel
 from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
 from .answer import KeyBands
-from .caution import law_with_one_more
+from .caution import key_law_with_more
 from .estimator import on_arrays
 from .linear import Moments, key_bands, key_weights, single_keys, view_counts
 from .projection import onto_simplex
@@ -199,7 +199,7 @@ def likely_moments(plan: Plan, counts: Integers) -> Moments:
         rows = key_counts.reshape(-1, channel.cells)
         n = rows.sum(axis=1)
         laws = fit(channel, rows).laws
-        likely = law_with_one_more(laws, n[:, None], channel.states)
+        likely = key_law_with_more(laws, n[:, None])
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = covariance(channel, likely, weights) / n[:, None, None]
         values = np.where(n[:, None] > 0, laws @ weights, np.nan)

@@ -13,7 +13,7 @@ from ..foundation.arrays import Floats, Integers
 from ..foundation.errors import PlanError
 from ..people.schema import Schema
 from .answer import Band, KeyAnswer, KeyBands
-from .caution import law_with_one_more
+from .caution import key_law_with_more
 from .decoding import moments_of
 from .estimator import answers_from, answers_of, on_arrays, on_scale
 from .projection import onto_simplex
@@ -119,7 +119,7 @@ def view_moments(plan: Plan, counts: Integers, decode: Decoder = by_least_square
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = rows / n[:, None]
             mean = shares @ cells
-            spread = _spread(channel, shares, n, cells) / n[:, None, None]
+            spread = spread_of_report(channel, shares, n, cells) / n[:, None, None]
         lead = (*shape, len(places))
         moments.values[..., places, :] = mean.reshape(*lead, 2)
         moments.covariance[..., places, :, :] = spread.reshape(*lead, 2, 2)
@@ -127,16 +127,24 @@ def view_moments(plan: Plan, counts: Integers, decode: Decoder = by_least_square
     return moments
 
 
-def _spread(channel: Channel, shares: Floats, reports: Floats, cells: Floats) -> Floats:
+def spread_of_report(channel: Channel, shares: Floats, reports: Floats, cells: Floats) -> Floats:
     """Covariance of the sums of one report, ``(rows, 2, 2)``, at the likely law of each row.
 
     Observed shares may belong to no law, and a single report has no spread. So the covariance is taken
-    at the nearest law of the states, with one report added for each state as a precaution.
+    at a law of the states, with a few reports added as a precaution. Its frequency is the unbiased one,
+    and only its values are those of the nearest law: with many levels, noise in their shares makes that
+    law's frequency too large.
     """
     law = channel.expected()
     nearest = onto_simplex(np.nan_to_num(shares) @ np.linalg.pinv(law))
-    n = reports[:, None]
-    outputs = law_with_one_more(nearest, n, channel.states) @ law
+    unbiased = shares @ cells[:, :1]
+    frequency = np.clip(np.where(np.isnan(unbiased), 1.0 - nearest[:, :1], unbiased), 0.0, 1.0)
+    of_values = nearest[:, 1:]
+    held = of_values.sum(axis=1, keepdims=True)
+    even = np.full(of_values.shape, 1.0 / of_values.shape[1])
+    of_values = np.divide(of_values, held, out=even, where=held > 0)
+    likely = np.concatenate([1.0 - frequency, frequency * of_values], axis=1)
+    outputs = key_law_with_more(likely, reports[:, None]) @ law
     mean = outputs @ cells
     square = np.einsum("vc,cij->vij", outputs, cells[:, :, None] * cells[:, None, :])
     return np.asarray(square - mean[:, :, None] * mean[:, None, :])

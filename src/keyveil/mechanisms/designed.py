@@ -18,7 +18,8 @@ import numpy as np
 from ..channel import Channel
 from ..channel.design.patterns import decoder_at
 from ..channel.design.value_channels import LEVELS, Design
-from ..estimate.caution import with_one_more
+from ..estimate.caution import even_key_law, reports_more, with_more
+from ..estimate.forecast.few_reports import effective_reports
 from ..estimate.forecast.predicted_error import Forecast
 from ..estimate.linear import Moments, key_weights, single_keys, view_moments
 from ..estimate.together.joint import lifted
@@ -104,7 +105,10 @@ def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Mom
     reports = np.zeros((*shape, keys))
     sums = np.zeros((*shape, keys, width))
     squares = np.zeros((*shape, keys, width, width))
-    even = channel.mix(np.full(channel.states, 1.0 / channel.states))
+    joint: Floats = np.ones(1)
+    for _ in range(size):
+        joint = np.asarray(np.kron(joint, even_key_law(levels + 1)), np.float64)
+    even = channel.mix(joint)
     for place in range(size):
         who = np.array([view[place] for view in plan.views.keys])
         square = cells[place][:, :, None] * cells[place][:, None, :]
@@ -120,8 +124,9 @@ def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Mom
     with np.errstate(invalid="ignore", divide="ignore"):
         moments.values[..., :width] = sums / n
         more = np.einsum("c,cij->ij", even, cells[0][:, :, None] * cells[0][:, None, :])
-        middle = with_one_more(sums, even @ cells[0], n)
-        spread = with_one_more(squares, more, n[..., None]) - middle[..., :, None] * middle[..., None, :]
+        middle = with_more(sums, even @ cells[0], n, reports_more(levels + 1))
+        spread = with_more(squares, more, n[..., None], reports_more(levels + 1))
+        spread -= middle[..., :, None] * middle[..., None, :]
         moments.covariance[..., :width, :width] = spread / n[..., None]
     return replace(moments, together=_together(block, cells))
 
@@ -149,7 +154,7 @@ def designed_forecast(plan: Plan, people: float, prior: Prior, design: Design | 
     seen = channel.mix(prior.view_laws(levels, plan.views.keys))
     middle = seen @ cells
     square = np.einsum("kc,ci,cj->kij", seen, cells, cells, optimize=True)
-    reports = people * size / len(plan.schema.keys)
+    reports = effective_reports(people, size / len(plan.schema.keys))
     bias, covariance = np.full((kinds, 2), np.nan), np.full((kinds, 2, 2), np.nan)
     bias[:, :width] = 0.0
     covariance[:, :width, :width] = (square - middle[:, :, None] * middle[:, None, :]) / reports

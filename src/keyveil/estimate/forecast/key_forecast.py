@@ -15,6 +15,7 @@ from ...foundation.errors import PlanError
 from ...people.prior_laws import independent_law
 from ..decoding import decoding_of
 from ..linear import Decoder, by_least_squares, key_weights
+from .few_reports import effective_reports
 from .predicted_error import Forecast, StatedTruth
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def forecast_key(
     f, mass = states @ np.nan_to_num(weights)
     truth = StatedTruth.of_key(f, mass / f if f > 0 else np.nan)
     spread = channel.covariance(decode(channel, weights), states)
-    return Forecast(truth, np.zeros(2), spread / (people * float(plan.views.shares[view])))
+    return Forecast(
+        truth, np.zeros(2), spread / effective_reports(people, float(plan.views.shares[view]))
+    )
 
 
 def state_law(plan: Plan, frequency: float, mean: float) -> Floats:
@@ -66,7 +69,7 @@ def state_law(plan: Plan, frequency: float, mean: float) -> Floats:
 def by_decoder(plan: Plan, people: float, prior: Prior, decode: Decoder) -> Forecast:
     """The forecast of views of single keys that share one channel, under a decoder of their own."""
     channel, weights = plan.channels[0], key_weights(plan.schema)
-    cells, reports = decode(channel, weights), people / len(plan.schema.keys)
+    cells, reports = decode(channel, weights), effective_reports(people, 1 / len(plan.schema.keys))
     laws = prior.states(plan.schema.levels)
     spread = np.array([channel.covariance(cells, law) for law in laws])
     return Forecast(prior, np.zeros((len(laws), 2)), spread / reports)

@@ -24,6 +24,7 @@ from ..answer import quantile
 from ..combined_parts import together_part
 from ..decoding import state_decoding_of
 from ..together.joint import lifted
+from .few_reports import effective_reports
 from .normal_law import below, clipped
 from .predicted_error import Errors, Forecast, StatedTruth
 
@@ -139,7 +140,7 @@ def pair_in_views(plan: Plan, people: float, prior: Prior, a: int, b: int) -> tu
         both *= views * size * (size - 1) / (keys * (keys - 1))
     alone = max(0.0, asked * size / keys - both)
     law = _law(prior, levels, size, a, b)
-    spread = _functionals(channel, law, size, levels) / both
+    spread = _functionals(channel, law, size, levels) / effective_reports(people, both / people)
     if alone > 0 and plan.mechanism.name != "workload":
         singles = spread[2:, 2:]
         gain = spread[:, 2:] @ np.linalg.pinv(singles + singles * both / alone, hermitian=True)

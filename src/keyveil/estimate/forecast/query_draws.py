@@ -83,7 +83,7 @@ class TrueQueries(NamedTuple):
     """The variances of unbiased answers; NaN if unanswered."""
 
 
-class _ReportsTogether:
+class ReportsTogether:
     """The number of reports about every two keys together, from the number that each view has."""
 
     def __init__(self, plan: Plan) -> None:
@@ -115,15 +115,15 @@ def forecast_queries_by_draws(
     draws, allowed, precise = (FINE, FINE_WORK, FINE_PRECISE) if fine else (1, 1, PRECISE)
     most = min(max(allowed * MOST_WORK // (work * slow), FEWEST), draws * MOST // slow)
     placed = {kind: PlacedQueries.of(part.queries, plan.schema) for kind, part in asked.items()}
-    together = _ReportsTogether(plan)
+    together = ReportsTogether(plan)
     expected = together.of(people * plan.views.shares)
     runs: dict[str, list[tuple[float, float]]] = {kind: [] for kind in RANGES}
     for counts in drawn_counts(plan, law, people, min(most, BATCH)):
-        for own, source in zip(counts, _sources(plan, counts), strict=True):
+        for own, source in zip(counts, sources(plan, counts), strict=True):
             with np.errstate(divide="ignore", invalid="ignore"):
                 scarcer = expected / together.of(own[plan.layout.own])
             for kind, part in asked.items():
-                runs[kind].append(_squares(source, part, kind, placed[kind], scarcer))
+                runs[kind].append(squared_errors(source, part, kind, placed[kind], scarcer))
         errors = {kind: _average(runs[kind]) for kind in asked}
         # unknown errors stay unknown
         if len(runs["mean"]) >= most or not any(error.noise > precise for error in errors.values()):
@@ -131,7 +131,7 @@ def forecast_queries_by_draws(
     return Errors(*(errors[kind].value for kind in RANGES))
 
 
-def _squares(
+def squared_errors(
     source: ShrunkConditionals, true: TrueQueries, kind: str, placed: PlacedQueries, scarcer: Floats
 ) -> tuple[float, float]:
     """The mean squared errors of default answers, and of unbiased ones to first order.
@@ -168,7 +168,7 @@ def _average(runs: Sequence[tuple[float, float]]) -> _Average:
     return _Average(average, spread / average if average else 0.0)
 
 
-def _sources(plan: Plan, counts: Integers) -> Iterator[ShrunkConditionals]:
+def sources(plan: Plan, counts: Integers) -> Iterator[ShrunkConditionals]:
     """The default conditionals of each tally."""
     from ...plan.tally import Tally
 

@@ -33,6 +33,11 @@ FEWEST_CLEAR = 5
 """Smallest number of clear keys for raw means."""
 ALONE = "each key is estimated by itself, within its range, because shrinkage would not reduce the error"
 """The note on answers that are not shrunk."""
+FEWEST_REPORTS, WIDEST = 10, 0.5
+"""A frequency or a mass is compared from this number of reports on, if its standard error is below this.
+
+Most others are clipped to either end, where the slope of zero makes raw answers look free of error.
+"""
 SURE = 1.0
 """Standard errors by which raw answers must have less estimated error than shrunk ones to be used."""
 
@@ -71,7 +76,8 @@ def _normal_estimate(name: str, value: Floats, moments: Moments) -> tuple[Floats
     if name != "mean":
         place = 0 if name == "frequency" else 1
         seen, variance = moments.values[..., place], spread[..., place, place]
-        return seen, variance, np.isfinite(seen)
+        known = np.isfinite(seen) & (moments.reports >= FEWEST_REPORTS)
+        return seen, variance, known & (variance < WIDEST**2)
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = spread[..., 1, 1] - 2 * value * spread[..., 0, 1] + value**2 * spread[..., 0, 0]
         return s / f, np.maximum(variance, 0.0) / f**2, f > CLEAR * np.sqrt(spread[..., 0, 0])

@@ -172,6 +172,7 @@ class ViewState(Encoding, StateDecoding):
 
     def forecast(self, plan: Plan, people: float, prior: Prior) -> Forecast:
         """The error of pooled answers: reports about a key are weighted by precision."""
+        from ...estimate.forecast.few_reports import effective_reports
         from ...estimate.forecast.predicted_error import Forecast
         from ...estimate.linear import key_weights
 
@@ -188,7 +189,7 @@ class ViewState(Encoding, StateDecoding):
                     raise PlanError(f"the error of views of {size} keys is not forecast")
                 laws = prior.view_laws(levels, tuple(plan.views.keys[view] for view in views))
                 share = float(sum(plan.views.shares[view] for view in views))
-                reports = people * share * size / keys
+                reports = effective_reports(people, share * size / keys)
                 precision += reports * _precision(channel, laws, weights[:, known], size, levels)
         answered = np.zeros(2, bool)
         answered[known] = (np.diagonal(precision, axis1=1, axis2=2) > 0).all(axis=0)
