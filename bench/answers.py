@@ -98,7 +98,7 @@ def _hadamard(rounds: int) -> tuple[str, ...]:
 
 def _answers(rounds: int) -> list[tuple[tuple[str, ...], float]]:
     """Rows of estimates and conditionals, each with its seconds."""
-    people, found = population(PEOPLE)[0], []
+    people, timings = population(PEOPLE)[0], []
     for name in ("kvue", "pairs", "triples", "coefficients"):
         plan = Plan.of(Schema.of(KEYS), name, 1)
         tally = Tally(plan).add(plan.privatise(people, Coins.stated("answers")))
@@ -109,8 +109,8 @@ def _answers(rounds: int) -> list[tuple[tuple[str, ...], float]]:
         for task, seconds in shortest(tasks, rounds).items():
             aim = "1 s" if name in ("triples", "coefficients") else ""
             beside = f"{seconds / len(people) * 1e9:.0f} ns a report"
-            found.append(((task, _units(seconds), aim, beside), seconds))
-    return found
+            timings.append(((task, _units(seconds), aim, beside), seconds))
+    return timings
 
 
 def _compare() -> float:

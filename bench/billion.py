@@ -166,8 +166,8 @@ def _tally_bytes(plan: Plan) -> int:
 
 def _sealed_bytes(plan: Plan) -> float:
     """Bytes of a report in a sealed epoch, which has its codes in order; more reports take less each."""
-    seen = _simulated(plan, SEALED).counts[plan.packing.layout.code_cells]
-    codes = np.repeat(np.arange(len(seen)), seen).astype(f"<u{plan.packing.width}")
+    counts = _simulated(plan, SEALED).counts[plan.packing.layout.code_cells]
+    codes = np.repeat(np.arange(len(counts)), counts).astype(f"<u{plan.packing.width}")
     with TemporaryDirectory() as folder:
         write_epoch(Path(folder) / "epoch", {}, plan, [codes.tobytes()])
         return sum(file.stat().st_size for file in Path(folder).rglob("*.parquet")) / SEALED

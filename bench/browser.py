@@ -73,14 +73,14 @@ def run(quick: bool) -> Outcome:
 
 
 def _plans() -> list[tuple[str, Plan, float | None]]:
-    made: list[tuple[str, Plan, float | None]] = []
+    plans: list[tuple[str, Plan, float | None]] = []
     for name in SINGLE:
-        made.append((f"{name}, 100 keys", example_plan(Schema.of(100), name, 1), AIM_SINGLE))
-    made.append(("kvue, 10,000 keys", example_plan(Schema.of(10_000), "kvue", 1), AIM_SINGLE))
-    made.append(("ioh, 8 keys", example_plan(Schema.of(8), "ioh", 1), AIM_IOH))
+        plans.append((f"{name}, 100 keys", example_plan(Schema.of(100), name, 1), AIM_SINGLE))
+    plans.append(("kvue, 10,000 keys", example_plan(Schema.of(10_000), "kvue", 1), AIM_SINGLE))
+    plans.append(("ioh, 8 keys", example_plan(Schema.of(8), "ioh", 1), AIM_IOH))
     for name in SETS:
-        made.append((f"{name}, 100 keys", example_plan(Schema.of(100), name, 1), None))
-    return made
+        plans.append((f"{name}, 100 keys", example_plan(Schema.of(100), name, 1), None))
+    return plans
 
 
 def _serve(route: Any) -> None:

@@ -52,8 +52,8 @@ def populations(data: Path | None) -> Iterator[tuple[str, Population]]:
     """Populations by name: synthetic sparse and dense ones, and real tables."""
     steep = 0.24 * np.arange(1, 51) ** -0.9
     means = np.clip(0.4 + 0.15 * np.random.default_rng(3).normal(size=50), -0.95, 0.95)
-    made = of_keys(steep, means, uniform_values)
-    for name, stated in (("steep", made), ("gaussian", gaussian()), ("pckv-gg", pckv_gaussian())):
+    steep_crowd = of_keys(steep, means, uniform_values)
+    for name, stated in (("steep", steep_crowd), ("gaussian", gaussian()), ("pckv-gg", pckv_gaussian())):
         yield name, Population(stated.schema, stated.people)
     for name, ((low, high), keys) in TABLES.items() if data is not None else ():
         read = read_top(str(data / f"{name}.parquet"), "user", "key", "value", (low, high), keys)
@@ -88,16 +88,16 @@ def lines(
     for spec in capped:
         mechanism, stated = parse_competitor(spec)
         plain = Plan.of_document(population.schema, mechanism, epsilon, "tight", stated)
-        left = left_out_by(plain, population.sizes)
-        if left < 0.001:
+        loss = left_out_by(plain, population.sizes)
+        if loss < 0.001:
             continue
         size = Plan.of(population.schema, "size", epsilon, "tight")
         whole = Plan.of_parts([(None, plain), ("0.05", size)])
         cells = [measured(p, population, prior.frequency, people, repeat) for p in (plain, whole)]
-        yield f"| {name} | {epsilon} | {spec} | {100 * left:.0f} % | {cells[0]} | {cells[1]} |"
-    left = left_out_by(auto, population.sizes)
+        yield f"| {name} | {epsilon} | {spec} | {100 * loss:.0f} % | {cells[0]} | {cells[1]} |"
+    loss = left_out_by(auto, population.sizes)
     own = measured(auto, population, prior.frequency, people, repeat)
-    yield f"| {name} | {epsilon} | auto: {competitor_name(auto)} | {100 * left:.0f} % | | | | | {own} |"
+    yield f"| {name} | {epsilon} | auto: {competitor_name(auto)} | {100 * loss:.0f} % | | | | | {own} |"
 
 
 def spread(name: str, population: Population) -> Iterator[str]:
@@ -114,9 +114,9 @@ def spread(name: str, population: Population) -> Iterator[str]:
             np.asarray(MANY), shares, np.zeros((buckets, buckets)), np.zeros(0, np.int64), np.ones(2)
         )
         correction = CapCorrection(SizeLaw.of(answer, keys, [cap]), np.ones(keys))
-        kept = prior.capped(cap)
-        share = correction.counted_share(kept[:, 0])
-        true = kept[:, 0] / np.maximum(prior.frequency, 1e-300)
+        moments = prior.capped(cap)
+        share = correction.counted_share(moments[:, 0])
+        true = moments[:, 0] / np.maximum(prior.frequency, 1e-300)
         off = ((true - share.value) / np.maximum(share.holders, 1e-9))[top]
         yield (
             f"| {name} | {cap} | {100 * (1 - prior.kept(cap)):.0f} % | {off.mean():+.2f} "

@@ -199,8 +199,10 @@ class Collector:
         report = {"id": os.urandom(16).hex(), "cells": list(self.plan.report({}).cells)}
         epoch = int(time.time()) // 86_400
         body = json.dumps({"plan": self.plan.hash, "epoch": epoch, "reports": [report]}).encode()
-        asked = urllib.request.Request(f"{self.url}/reports", body, {"content-type": "application/json"})
-        while not self._answers(asked):  # 503 while the ids of a large epoch are read
+        request = urllib.request.Request(
+            f"{self.url}/reports", body, {"content-type": "application/json"}
+        )
+        while not self._answers(request):  # 503 while the ids of a large epoch are read
             time.sleep(0.01)
         return ready, time.perf_counter() - begun
 

@@ -252,8 +252,8 @@ def _second_round(
     assert plan.chain is not None
     feedback = [str(round(Decimal(value), 2)) for value in next_feedback(plan, tally)]
     chain = {**plan.chain, "round": 2, "parent": plan.hash, "frequency": frequencies(plan, tally)}
-    left = Decimal(plan.chain["total"]) / 2
-    value = left / (2 if plan.mechanism_name == "privkvm_plus" else int(plan.parameters["rounds"]))
+    rest = Decimal(plan.chain["total"]) / 2
+    value = rest / (2 if plan.mechanism_name == "privkvm_plus" else int(plan.parameters["rounds"]))
     draft = round_draft(plan.schema, 0.0, value, value, feedback, chain)
     follow = Plan(
         draft.schema,

@@ -73,12 +73,12 @@ def _taken(work: Callable[[], Any]) -> tuple[float, Any]:
 def by_people(name: str, people: int) -> Point:
     """Seconds to privatise and tally people in chunks, and to simulate as many."""
     plan, coins = Plan.of(Schema.of(100), name, 1), Coins.secure()
-    some, tally = one_each(min(people, CHUNK), 100), Tally(plan)
-    plan.privatise(some[:2_000], coins)
+    crowd, tally = one_each(min(people, CHUNK), 100), Tally(plan)
+    plan.privatise(crowd[:2_000], coins)
 
     def add() -> None:
         for _ in range(0, people, CHUNK):
-            tally.add(plan.privatise(some, coins))
+            tally.add(plan.privatise(crowd, coins))
 
     seconds, _ = _taken(add)
     world = synthetic.gaussian(100, Coins.stated("curves"))
@@ -91,9 +91,9 @@ def by_people(name: str, people: int) -> Point:
 def by_keys(name: str, keys: int) -> Point:
     """Seconds to make a plan, of a person, and of an estimate."""
     making, plan = _taken(lambda: Plan.of(Schema.of(keys), name, 1))
-    some, coins = one_each(CHUNK, min(keys, 60_000)), Coins.secure()
-    plan.privatise(some[:2_000], coins)
-    seconds, reports = _taken(lambda: plan.privatise(some, coins))
+    crowd, coins = one_each(CHUNK, min(keys, 60_000)), Coins.secure()
+    plan.privatise(crowd[:2_000], coins)
+    seconds, reports = _taken(lambda: plan.privatise(crowd, coins))
     tally = Tally(plan).add(reports)
     return {"plan": making, "person": seconds / CHUNK, "estimate": _taken(tally.estimate)[0]}
 
@@ -101,9 +101,9 @@ def by_keys(name: str, keys: int) -> Point:
 def by_views(name: str, keys: int) -> Point:
     """Seconds to make a plan of all pairs, of a person, and of the matrix."""
     making, plan = _taken(lambda: Plan.of(Schema.of(keys), name, 1))
-    some, coins = one_each(CHUNK, keys), Coins.secure()
-    plan.privatise(some[:2_000], coins)
-    seconds, reports = _taken(lambda: plan.privatise(some, coins))
+    crowd, coins = one_each(CHUNK, keys), Coins.secure()
+    plan.privatise(crowd[:2_000], coins)
+    seconds, reports = _taken(lambda: plan.privatise(crowd, coins))
     tally = Tally(plan).add(reports)
     matrix = _taken(lambda: tally.conditionals().matrix("frequency"))[0]
     facts = {"views": len(plan.views), "plan": making, "person": seconds / CHUNK}
@@ -113,9 +113,9 @@ def by_views(name: str, keys: int) -> Point:
 def by_epsilon(name: str, epsilon: float) -> Point:
     """Seconds of a person."""
     plan, coins = Plan.of(Schema.of(100), name, str(epsilon)), Coins.secure()
-    some = one_each(CHUNK, 100)
-    plan.privatise(some[:2_000], coins)
-    return {"person": min(_taken(lambda: plan.privatise(some, coins))[0] for _ in range(3)) / CHUNK}
+    crowd = one_each(CHUNK, 100)
+    plan.privatise(crowd[:2_000], coins)
+    return {"person": min(_taken(lambda: plan.privatise(crowd, coins))[0] for _ in range(3)) / CHUNK}
 
 
 CURVES: dict[str, Callable[[str, Any], Point]] = {
@@ -146,10 +146,10 @@ def run(quick: bool) -> Outcome:
     figures: dict[str, list[Point]] = {curve: [] for curve in CURVES}
     for curve, name, place in _points(quick):
         code = f"from bench.curves import child\nchild({curve!r}, {name!r}, {place!r})\n" + PEAK
-        _, said = process_cost(python(code))
-        found, peak = said.splitlines()[-2:]
+        _, output = process_cost(python(code))
+        result, peak = output.splitlines()[-2:]
         figures[curve].append(
-            {"mechanism": name, "at": place, **json.loads(found), "MiB": int(peak) / 1024}
+            {"mechanism": name, "at": place, **json.loads(result), "MiB": int(peak) / 1024}
         )
         print(f"{curve} {name} {place}", file=sys.stderr)
     costs = list(_commands(quick))

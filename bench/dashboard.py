@@ -62,14 +62,18 @@ def run(quick: bool) -> Outcome:
     """Medians over fresh pages, in seconds."""
     from playwright.sync_api import sync_playwright
 
-    found: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as name, _collector(Path(name)) as url, sync_playwright() as made:
-        browser = made.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+    timings: dict[str, list[float]] = {}
+    with (
+        tempfile.TemporaryDirectory() as name,
+        _collector(Path(name)) as url,
+        sync_playwright() as driver,
+    ):
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         for _ in range(3 if quick else 11):
             for part, seconds in _once(browser, url).items():
-                found.setdefault(part, []).append(seconds)
+                timings.setdefault(part, []).append(seconds)
         browser.close()
-    middle = {part: median(seconds) for part, seconds in found.items()}
+    middle = {part: median(seconds) for part, seconds in timings.items()}
     lines = [
         ("1,000 keys: rows after the load event", f"{middle['rows']:.2f}", f"{AIM_KEYS:g}"),
         ("1,000 keys: processor time of the whole page", f"{middle['rows_work']:.2f}", ""),
@@ -82,7 +86,7 @@ def run(quick: bool) -> Outcome:
     missed = [
         f"dashboard: {part} {middle[part]:.2f} s" for part, aim in aims.items() if middle[part] > aim
     ]
-    return Outcome("dashboard", (shown,), {"seconds": found}, tuple(missed))
+    return Outcome("dashboard", (shown,), {"seconds": timings}, tuple(missed))
 
 
 def _once(browser: Any, url: str) -> dict[str, float]:

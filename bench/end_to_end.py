@@ -94,10 +94,10 @@ def collector(folder: Path) -> Iterator[str]:
             server.wait(30)
 
 
-def collected(url: str, folder: Path, name: str, made: Path, file: Path) -> dict[str, Any]:
+def collected(url: str, folder: Path, name: str, plan_path: Path, file: Path) -> dict[str, Any]:
     """The collector's answers to the reports of a file."""
-    plan = Plan.load(made)
-    commands("collection", "create", name, made, "--store", folder / "collector.sqlite")
+    plan = Plan.load(plan_path)
+    commands("collection", "create", name, plan_path, "--store", folder / "collector.sqlite")
     path = f"{url}/v1/collections/{name}"
     for _ in range(600):  # a served collector reads new collections now and then
         if (answer := httpx.get(path)).status_code == 200:
@@ -141,8 +141,8 @@ def printed(*arguments: object) -> Any:
 def make_plan(population: Population, people: int, epsilon: str, folder: Path) -> int:
     """Make the plan, or that of a first round, as ``first.json``; the people to ask first, or 0."""
     (folder / "keys.txt").write_text("\n".join(population.schema.keys) + "\n")
-    asked = ("--keys", folder / "keys.txt", "--range=-1,1", "--epsilon", epsilon, "--people", people)
-    facts = printed(*AUTO, *asked, *FORCE, folder / "first.json")
+    arguments = ("--keys", folder / "keys.txt", "--range=-1,1", "--epsilon", epsilon, "--people", people)
+    facts = printed(*AUTO, *arguments, *FORCE, folder / "first.json")
     return int(facts["advice"]["first_round"]["people"]) if facts["is_first_round"] else 0
 
 
@@ -155,28 +155,28 @@ def tallied(plan: Path, table: Path, name: str) -> Path:
 
 
 def one_run(
-    population: Population, asked: int, folder: Path, url: str, name: str, drawn: People
+    population: Population, pilot_size: int, folder: Path, url: str, name: str, drawn: People
 ) -> RunErrors:
     """Plan, privatise, tally and estimate in files, and send the same reports to the collector."""
-    made, table = folder / "first.json", folder / "people.csv"
-    if asked:
-        write_table(folder / "few.csv", population.schema, drawn, 0, asked)
-        told = tallied(made, folder / "few.csv", "few")
-        made = folder / "plan.json"
-        pilot = ("--pilot", folder / "first.json", told)
-        commands(*AUTO, *pilot, "--people", len(drawn) - asked, *FORCE, made)
-    write_table(table, population.schema, drawn, asked, len(drawn))
-    tally = tallied(made, table, "people")
-    plan, answers = Plan.load(made), printed("estimate", made, tally)
-    served = collected(url, folder, name, made, folder / "people.reports.kv")
+    plan_path, table = folder / "first.json", folder / "people.csv"
+    if pilot_size:
+        write_table(folder / "few.csv", population.schema, drawn, 0, pilot_size)
+        pilot_tally = tallied(plan_path, folder / "few.csv", "few")
+        plan_path = folder / "plan.json"
+        pilot = ("--pilot", folder / "first.json", pilot_tally)
+        commands(*AUTO, *pilot, "--people", len(drawn) - pilot_size, *FORCE, plan_path)
+    write_table(table, population.schema, drawn, pilot_size, len(drawn))
+    tally = tallied(plan_path, table, "people")
+    plan, answers = Plan.load(plan_path), printed("estimate", plan_path, tally)
+    served = collected(url, folder, name, plan_path, folder / "people.reports.kv")
     keys = answers["keys"] if isinstance(answers, dict) else answers
     errors = {}
     prior = Prior.of_people(population.schema, population.people)
     for kind, truth in (("frequency", prior.frequency), ("mean", prior.mean)):
         values = np.array([key[kind]["value"] for key in keys], np.float64)
         low = 0.0 if kind == "frequency" else -1.0
-        known = np.nan_to_num(values, nan=(low + 1) / 2)
-        errors[kind] = float(((np.clip(known, low, 1.0) - truth)[prior.frequency > 0] ** 2).mean())
+        guesses = np.nan_to_num(values, nan=(low + 1) / 2)
+        errors[kind] = float(((np.clip(guesses, low, 1.0) - truth)[prior.frequency > 0] ** 2).mean())
     pairs = zip(keys, served["keys"], strict=True)
     same = all(a[kind]["value"] == b[kind]["value"] for a, b in pairs for kind in errors)
     return RunErrors(plan, errors["frequency"], errors["mean"], same)
@@ -188,16 +188,16 @@ def row(
     """One line of the table."""
     draw = Coins.stated(f"end to end {name} {epsilon}").generator()
     label = f"{name}-{epsilon}".replace(".", "-")
-    asked = make_plan(population, people, epsilon, folder)
+    pilot_size = make_plan(population, people, epsilon, folder)
     runs = [
-        one_run(population, asked, folder, url, f"{label}-{number}", population.draw(people, draw))
+        one_run(population, pilot_size, folder, url, f"{label}-{number}", population.draw(people, draw))
         for number in range(repeat)
     ]
     contest = Contest(population, people, 10 * repeat, Coins.stated("end to end"), pilots=2 * repeat)
     measured = contest.rows(ROW, epsilon)[0]
     plans = Counter(competitor_name(run_errors.plan) for run_errors in runs)
-    took = ", ".join(f"{plan} ({times})" if asked else plan for plan, times in plans.most_common())
-    cells = [name, epsilon, f"{asked:,}" if asked else "-", took]
+    took = ", ".join(f"{plan} ({times})" if pilot_size else plan for plan, times in plans.most_common())
+    cells = [name, epsilon, f"{pilot_size:,}" if pilot_size else "-", took]
     for kind in ("frequency", "mean"):
         errors = np.array([getattr(run_errors, kind) for run_errors in runs])
         expected, spread = getattr(measured, f"mse_{kind}"), getattr(measured, f"mse_{kind}_se")
@@ -219,13 +219,13 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names of populations, all by default")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    made: dict[str, str] = {}
+    rows: dict[str, str] = {}
     if given.json and given.json.exists():
-        made = json.loads(given.json.read_text())
-    known = [*POPULATIONS, *(TABLES if given.data else ())]
+        rows = json.loads(given.json.read_text())
+    populations = [*POPULATIONS, *(TABLES if given.data else ())]
     print("\n".join(HEADER))
     with tempfile.TemporaryDirectory(prefix="keyveil-bench-") as place, collector(Path(place)) as url:
-        for name in known:
+        for name in populations:
             if given.only and name not in given.only.split(","):
                 continue
             if name in POPULATIONS:
@@ -235,15 +235,15 @@ def main() -> None:
                 population = most_held(given.data / f"{name}.parquet", TABLES[name], KEYS)
             for epsilon in given.epsilon.split(","):
                 setting = f"{name} {epsilon}"
-                if setting not in made:
-                    asked = (epsilon, given.people, given.repeat)
-                    made[setting] = row(name, population, *asked, url, Path(place))
-                    print(made[setting], flush=True)
+                if setting not in rows:
+                    arguments = (epsilon, given.people, given.repeat)
+                    rows[setting] = row(name, population, *arguments, url, Path(place))
+                    print(rows[setting], flush=True)
                 if given.json:
-                    given.json.write_text(json.dumps(made))
-    names = [f"{name} {epsilon}" for name in known for epsilon in EPSILONS]
+                    given.json.write_text(json.dumps(rows))
+    names = [f"{name} {epsilon}" for name in populations for epsilon in EPSILONS]
     if given.write:
-        write({"end_to_end": [*HEADER, *(made[setting] for setting in names if setting in made)]})
+        write({"end_to_end": [*HEADER, *(rows[setting] for setting in names if setting in rows)]})
 
 
 if __name__ == "__main__":

@@ -160,16 +160,16 @@ def biases() -> Iterator[str]:
         assert raw.mean is not None
         assert raw.frequency is not None
         error = np.sqrt(chance @ (raw.frequency.value[:, 0] - f) ** 2)
-        known = chance * (raw.mean.low[:, 0] > -inf)
+        weights = chance * (raw.mean.low[:, 0] > -inf)
         shown = []
         for name in ("least_squares", "corrected", "jackknife"):
             answers = bands(plan, counts, name).mean
             assert answers is not None
-            off = np.where(known > 0, answers.value[:, 0] - m, 0.0)
-            bias, square = (known @ off**power / known.sum() for power in (1, 2))
+            off = np.where(weights > 0, answers.value[:, 0] - m, 0.0)
+            bias, square = (weights @ off**power / weights.sum() for power in (1, 2))
             shown.append(f"{bias:+.4f}, {np.sqrt(square):.4f}")
         yield (
-            f"| {epsilon} | {reports} | {f} | {m} | {f / error:.1f} | {known.sum():.4%} "
+            f"| {epsilon} | {reports} | {f} | {m} | {f / error:.1f} | {weights.sum():.4%} "
             f"| {' | '.join(shown)} |"
         )
 

@@ -73,7 +73,7 @@ def cell_of(plan: Plan, honest: list[Tally], attack: str) -> str:
     """The smallest share that most runs see, with its shift; or the largest shift if none is seen."""
     goal = "raise-frequency" if "frequency" in plan.mechanism.answers else "raise-mean"
     for share in SHARES:
-        count, seen, shifts = round(PEOPLE * share / (1 - share)), 0, []
+        count, alarms, shifts = round(PEOPLE * share / (1 - share)), 0, []
         for run, tally in enumerate(honest):
             fakes = fake_tally(
                 plan,
@@ -84,9 +84,9 @@ def cell_of(plan: Plan, honest: list[Tally], attack: str) -> str:
                 tally=tally,
                 **ATTACKS[attack],
             )
-            seen += health(plan, tally + fakes).suspicious
+            alarms += health(plan, tally + fakes).suspicious
             shifts.append(answer(plan, tally + fakes) - answer(plan, tally))
-        if 2 * seen > RUNS:
+        if 2 * alarms > RUNS:
             return f"{share:g} ({np.mean(shifts):+.2f})"
     return f"not seen ({np.mean(shifts):+.2f})"
 

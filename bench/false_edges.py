@@ -69,7 +69,7 @@ def false_findings(setting: Setting, runs: int) -> tuple[float, float, float, fl
     plan = Plan.of(population.schema, setting.mechanism, setting.epsilon)
     pairs = list(combinations(range(setting.keys), 2))
     views = len(plan.views) if len(plan.views) > 1 else len(pairs)
-    found = np.zeros(4)
+    counts = np.zeros(4)
     for run in range(runs):
         coins = Coins.stated(f"false edges {setting}")
         source = Conditionals(plan, simulate(plan, population, setting.reports * views, coins, run))
@@ -79,8 +79,8 @@ def false_findings(setting: Setting, runs: int) -> tuple[float, float, float, fl
             DecisionTree(population.schema.keys[0], 1, 0.0, significance=LEVEL).fit(source).root_.split
         )
         old = min(wald(released, *pair) for pair in pairs) * len(pairs) < LEVEL
-        found += (edge, split is not None, bool(rules(source, false_discovery=LEVEL)), old)
-    edges, splits, listed, old = (found / runs).tolist()
+        counts += (edge, split is not None, bool(rules(source, false_discovery=LEVEL)), old)
+    edges, splits, listed, old = (counts / runs).tolist()
     return edges, splits, listed, old
 
 

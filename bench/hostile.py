@@ -250,8 +250,8 @@ def _channels() -> Iterator[tuple[str, Document]]:
         ),
     )
     for states, size in ((512, 256), (1024, 512), (2048, 1024), (4096, 2048), (4096, 1), (4096, 4095)):
-        one = {"shape": "subset", "states": states, "size": size, "show": HALF}
-        yield f"subset of {size} of {states}", _with_channels(one, 1)
+        channel = {"shape": "subset", "states": states, "size": size, "show": HALF}
+        yield f"subset of {size} of {states}", _with_channels(channel, 1)
     for step in (1, 2):
         several = [
             {"shape": "subset", "states": 4096 - i * (step - 1), "size": 2048 - i, "show": HALF}

@@ -46,7 +46,7 @@ def id_cost(folder: Path, times: int) -> Table:
             connection.execute(f"create table cost_{place} ({columns})")
         for _ in range(times):
             ids = sorted(os.urandom(16) for _ in range(REPORTS))
-            several = [UUID(bytes=one) for one in ids]
+            several = [UUID(bytes=name) for name in ids]
             for place, (way, (_, chosen)) in enumerate(WAYS.items()):
                 given = several if "unnest" in chosen else b"".join(ids)
                 spent[way].append(_cost(connection, f"insert into cost_{place} {chosen}", given))

@@ -111,11 +111,11 @@ def main() -> None:
     measured: list[dict[str, object]] = []
     if given.json and given.json.exists():
         measured = json.loads(given.json.read_text())
-    known = {(part["population"], part["epsilon"]) for part in measured}
+    settings = {(part["population"], part["epsilon"]) for part in measured}
     only = {name for name in given.only.split(",") if name}
     for name, (population, people) in populations(given.data, only).items():
         for epsilon in given.epsilon.split(","):
-            if (name, epsilon) in known:
+            if (name, epsilon) in settings:
                 continue
             for part in rows(name, population, people, epsilon, given.tallies):
                 measured.append(part)

@@ -117,8 +117,8 @@ def cube_errors(source: Source, exact: Source, keys: tuple[str, ...]) -> tuple[f
 
 def aimed(schema: Schema, target: str, epsilon: float) -> Plan:
     """A plan in which every view holds the target."""
-    asked = ";".join(f"frequency({target} | {key})" for key in schema.keys if key != target)
-    return Plan.of(schema, "workload", epsilon, queries=asked)
+    queries = ";".join(f"frequency({target} | {key})" for key in schema.keys if key != target)
+    return Plan.of(schema, "workload", epsilon, queries=queries)
 
 
 def percent(share: float) -> str:

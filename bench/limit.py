@@ -118,11 +118,11 @@ def levels_needed() -> list[str]:
 
 def designs_and_truths(epsilon: Decimal = Decimal(3)) -> list[str]:
     """The error of a design divided by that of the right design, for other truths."""
-    known = [
+    designs = [
         Design(*map(Decimal, parameters))
         for parameters in product(("0.03", "0.1", "0.3", "0.7"), ("0.3", "0.6"), ("0",))
     ]
-    truths = {f"f {d.frequency}, spread {d.spread}": (d, d.law, d.wanted(epsilon)) for d in known}
+    truths = {f"f {d.frequency}, spread {d.spread}": (d, d.law, d.wanted(epsilon)) for d in designs}
     for frequency in ("0.1", "0.7"):  # values only at the two ends
         design = Design(Decimal(frequency), Decimal("0.95"))
         truths[f"f {frequency}, at the ends"] = (design, design.law, design.wanted(epsilon))
@@ -130,15 +130,15 @@ def designs_and_truths(epsilon: Decimal = Decimal(3)) -> list[str]:
         "| design \\ truth | " + " | ".join(truths) + " |",
         "| --- | " + " | ".join("--:" for _ in truths) + " |",
     ]
-    errors = np.zeros((len(known), len(truths)))
-    for row, column in product(range(len(known)), range(len(truths))):
+    errors = np.zeros((len(designs), len(truths)))
+    for row, column in product(range(len(designs)), range(len(truths))):
         _, law, wanted = list(truths.values())[column]
-        channel = channel_for(epsilon, known[row])
-        cells = decoder_at(channel, wanted, known[row].law)
+        channel = channel_for(epsilon, designs[row])
+        cells = decoder_at(channel, wanted, designs[row].law)
         errors[row, column] = np.trace(channel.covariance(cells, law))
     kvue = np.array([_kvue(epsilon, design) for design, _, _ in truths.values()])
     best = np.minimum(errors.min(axis=0), kvue)
-    for row, design in zip(errors, known, strict=True):
+    for row, design in zip(errors, designs, strict=True):
         name = f"f {design.frequency}, spread {design.spread}"
         lines.append(f"| {name} | " + " | ".join(f"{x:.2f}" for x in row / best) + " |")
     lines.append("| kvue | " + " | ".join(f"{x:.2f}" for x in kvue / best) + " |")
@@ -182,11 +182,11 @@ def several() -> list[str]:
                 errors = forecast(Plan.of(schema, mechanism, epsilon, **given, **design), 1e6, prior)
                 f = float((errors.frequency / base.frequency).mean())
                 m = float((errors.mean / base.mean).mean())
-                said = ", ".join(str(given[x]) for x in ("keys", "levels") if x in given)
+                words = ", ".join(str(given[x]) for x in ("keys", "levels") if x in given)
                 only = name in ("rr", "several_rr (keys)")
-                candidates.append((f if only else f + m, f, m, only, f" ({said})" if said else ""))
-            _, f, m, only, said = min(candidates)
-            cells.append(f"{f:.2f}{said}" if only else f"{f:.2f}, {m:.2f}{said}")
+                candidates.append((f if only else f + m, f, m, only, f" ({words})" if words else ""))
+            _, f, m, only, words = min(candidates)
+            cells.append(f"{f:.2f}{words}" if only else f"{f:.2f}, {m:.2f}{words}")
         lines.append(f"| {frequency:g} | {epsilon} | " + " | ".join(cells) + " |")
     return lines
 

@@ -63,10 +63,10 @@ def cost_of(address: str, folder: Path, plan: Plan, number: int) -> tuple[list[f
         taken = []
         for place in range(number):
             begun = perf_counter()
-            made = admin.create(store, f"bench-{place}", plan.dumps(), {}, clock.now())
+            collection = admin.create(store, f"bench-{place}", plan.dumps(), {}, clock.now())
             taken.append(1000 * (perf_counter() - begun))
             epoch = int(clock.now()) // DAY
-            parcel = Parcel(made.id, made.round.id, epoch, [os.urandom(16)], row)
+            parcel = Parcel(collection.id, collection.round.id, epoch, [os.urandom(16)], row)
             store.append([parcel], clock.now())
             assert not parcel.refused
         clock.ahead = 3.0 * DAY
@@ -91,8 +91,8 @@ def run(quick: bool) -> Outcome:
     lines, figures, missed = [], {}, []
     shared = bool(list(Path("/usr/lib/postgresql").glob("*/bin/initdb")))
     for kind in ("SQLite", "PostgreSQL") if shared else ("SQLite",):
-        made, few_sealed, sealed = _both(kind, plan, few, many)
-        first, last = median(made[:few]), median(made[-few:])
+        costs, few_sealed, sealed = _both(kind, plan, few, many)
+        first, last = median(costs[:few]), median(costs[-few:])
         each_few, each = 1000 * few_sealed / few, 1000 * sealed / many
         lines.append(
             (
@@ -119,8 +119,8 @@ def _both(kind: str, plan: Plan, few: int, many: int) -> tuple[list[float], floa
     try:
         with _addresses(kind, folder) as (of_few, of_many):
             _, few_sealed = cost_of(of_few, folder / "few", plan, few)
-            made, sealed = cost_of(of_many, folder / "many", plan, many)
-        return made, few_sealed, sealed
+            costs, sealed = cost_of(of_many, folder / "many", plan, many)
+        return costs, few_sealed, sealed
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -64,17 +64,17 @@ def batches(number: int, in_order: bool) -> Iterator[Any]:
         places = np.random.default_rng(1).permutation(number)
     names = pa.array([str(key) for key in range(10)])
     for first in range(0, number, BATCH):
-        some = places[first : first + BATCH]
-        keys = names.take(pa.array(some % 2 * 5 + some // 2 % 5))
-        columns = [pa.array(some // 2), keys, pa.array(some % 5 + 1.0)]
+        rows = places[first : first + BATCH]
+        keys = names.take(pa.array(rows % 2 * 5 + rows // 2 % 5))
+        columns = [pa.array(rows // 2), keys, pa.array(rows % 5 + 1.0)]
         yield pa.record_batch(columns, names=["person", "key", "value"])
 
 
 def write_table(path: Path, number: int, in_order: bool) -> None:
     """A table in the form that its name ends with."""
-    made = batches(number, in_order)
-    first = next(made)
-    everything = (batch for some in ([first], made) for batch in some)
+    stream = batches(number, in_order)
+    first = next(stream)
+    everything = (batch for part in ([first], stream) for batch in part)
     if path.suffix == ".csv":
         plain = pyarrow.csv.WriteOptions(quoting_style="none")
         with pyarrow.csv.CSVWriter(path, first.schema, write_options=plain) as file:
@@ -86,8 +86,8 @@ def write_table(path: Path, number: int, in_order: bool) -> None:
                 file.write_batch(batch)
     elif path.suffix == ".parquet":
         with pq.ParquetWriter(path, first.schema) as file:
-            while some := list(islice(everything, GROUP)):
-                file.write_table(pa.Table.from_batches(some))
+            while group := list(islice(everything, GROUP)):
+                file.write_table(pa.Table.from_batches(group))
     else:
         with path.open("w", encoding="utf-8") as lines:
             for batch in everything:
@@ -130,8 +130,8 @@ def _settled(process: int) -> int:
 
 def _allocated(process: int) -> int:
     """Private memory of a process in KiB; 0 if it has ended."""
-    found = re.search(r"VmData:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
-    return int(found[1]) if found else 0
+    match = re.search(r"VmData:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+    return int(match[1]) if match else 0
 
 
 def measured(folder: Path, millions: list[int]) -> dict[str, list[float]]:

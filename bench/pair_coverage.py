@@ -261,10 +261,12 @@ def main() -> None:
     measured: list[Row] = []
     if given.json and given.json.exists():
         measured = json.loads(given.json.read_text())
-    known = {tuple(row[part] for part in PARTS) for row in measured}
+    settings = {tuple(row[part] for part in PARTS) for row in measured}
     for facts in SETTINGS:
-        asked = zip((given.only, given.keys, given.people, given.epsilon), map(str, facts), strict=True)
-        if facts in known or any(words and own not in words.split(",") for words, own in asked):
+        filters = zip(
+            (given.only, given.keys, given.people, given.epsilon), map(str, facts), strict=True
+        )
+        if facts in settings or any(words and own not in words.split(",") for words, own in filters):
             continue
         of_setting, as_line = (rows_of_many, line_of_many) if facts[1] >= MANY else (rows_of, line)
         for row in of_setting(population_of(*facts[:2], given.data), facts, given.tallies):
@@ -276,9 +278,9 @@ def main() -> None:
     few, many = ([row for row in measured if (row["keys"] >= MANY) == large] for large in (False, True))
     if few:
         publish("pair-coverage", [*verdict(few), "", *HEADER, *map(line, few)], given.write)
-    told = [row for row in few if "inside" in row]
-    if told:
-        lines = [*verdict_inside(told), "", *HEADER_INSIDE, *map(line_inside, told)]
+    rows_inside = [row for row in few if "inside" in row]
+    if rows_inside:
+        lines = [*verdict_inside(rows_inside), "", *HEADER_INSIDE, *map(line_inside, rows_inside)]
         publish("pair-coverage-inside", lines, given.write)
     if many:
         lines = [*verdict_of_many(many), "", *HEADER_OF_MANY, *map(line_of_many, many)]

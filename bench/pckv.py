@@ -161,9 +161,9 @@ def several_pairs(repeat: int) -> tuple[Table, dict[str, tuple[float, float]]]:
     lines = []
     for number, (title, keys, held, steep, epsilon) in enumerate(SEVERAL):
         population = crowd(keys, held, steep)
-        known = Prior.of_people(population.schema, population.people)
-        cap, top = known.quantile(0.9), np.argsort(-known.frequency)[:20]
-        truth = known.frequency, known.mean
+        prior = Prior.of_people(population.schema, population.people)
+        cap, top = prior.quantile(0.9), np.argsort(-prior.frequency)[:20]
+        truth = prior.frequency, prior.mean
         cells, best = [], []
         for name in names:
             plan = plan_of(name, epsilon, keys, cap)
@@ -174,7 +174,7 @@ def several_pairs(repeat: int) -> tuple[Table, dict[str, tuple[float, float]]]:
             if padding_parameter(name) is None:
                 best.append(shown(measured, None))
                 continue
-            plan = padded_plan(population.schema, name, epsilon, 100_000, known)
+            plan = padded_plan(population.schema, name, epsilon, 100_000, prior)
             counts = simulate_runs(plan, population, 100_000, Coins.stated("several"), repeat)
             measured = errors(plan, "least_squares", counts, truth, top)
             best.append(f"{shown(measured, None)} at {plan.parameters[padding_parameter(name)]}")

@@ -105,8 +105,8 @@ def scored(rows: list[ContestRow], base: ContestRow, auto: ContestRow, row: Cont
     every = np.ones(len(base.runs["mean"]), bool)
     size = len(every)
     whole = np.log(parts(every, auto) / parts(every, row))
-    left = np.array([np.log(parts(k, auto) / parts(k, row)) for k in ~np.eye(size, dtype=bool)])
-    spread = np.sqrt((size - 1) * left.var(axis=0))
+    jackknife = np.array([np.log(parts(k, auto) / parts(k, row)) for k in ~np.eye(size, dtype=bool)])
+    spread = np.sqrt((size - 1) * jackknife.var(axis=0))
     beyond = np.divide(whole, spread, out=np.zeros(3), where=spread > 0)
     return Score(*parts(every, row), *beyond)
 

@@ -142,8 +142,8 @@ def outside(rows: list[dict[str, Any]]) -> list[str]:
                     count += 1
                     if not LOW <= ratio <= HIGH:
                         who = f"{row['chosen']} on {row['population']} at {row['epsilon']:g}"
-                        said = f"{who}, {row['estimator']}, {part}: {ratio:.2f} ± {error:.2f}"
-                        (wrong if abs(ratio - 1.0) > SURE * error else chance).append(said)
+                        sentence = f"{who}, {row['estimator']}, {part}: {ratio:.2f} ± {error:.2f}"
+                        (wrong if abs(ratio - 1.0) > SURE * error else chance).append(sentence)
         lines.append(
             f"- Of {count} ratios of {words}, off by more than a tenth and by more than three standard "
             f"errors: {len(wrong)}{_named(wrong)}; by more than a tenth within three: "
@@ -184,10 +184,10 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     if given.json and given.json.exists():
         rows = json.loads(given.json.read_text())
-    known = {row["population"] for row in rows}
+    names = {row["population"] for row in rows}
     only = {name for name in given.only.split(",") if name}
     for name, (population, people) in populations(given.data, only).items():
-        if name not in known:
+        if name not in names:
             rows += rows_of(name, population, people, given.repeat)
         rows = [
             anew(row, population, people)

@@ -75,13 +75,13 @@ def measured(contest: Contest, name: str, way: str, epsilon: str) -> Row:
 
 def of_same_plan(contest: Contest, rows: list[Row], name: str, way: str, epsilon: str) -> Row | None:
     """The row of a planner that is told the table, if another way takes the same plan."""
-    told = next((row for row in rows if places_of(row) == (name, "auto", epsilon)), None)
-    if told is None or way == "auto":
+    reference = next((row for row in rows if places_of(row) == (name, "auto", epsilon)), None)
+    if reference is None or way == "auto":
         return None
     table, other = (contest.for_auto(each).advice(epsilon) for each in ("auto", way))
     if table.plan != other.plan:
         return None
-    ratios = {part: told[part] for part in ("chosen", "frequency", "mean")}
+    ratios = {part: reference[part] for part in ("chosen", "frequency", "mean")}
     return {"population": name, "way": way, "epsilon": epsilon, **ratios, "refused": not other.answers}
 
 
@@ -189,7 +189,7 @@ def main() -> None:
     files = [Path(name) for name in given.json.split(",") if name]
     for file in files:
         rows += json.loads(file.read_text()) if file.exists() else []
-    known = {places_of(row) for row in rows}
+    places = {places_of(row) for row in rows}
     ways = given.ways.split(",") if given.ways else TOGETHER_WAYS if given.conditional else list(WAYS)
     usual = TOGETHER_EPSILONS if given.conditional else EPSILONS
     for population, name, people, together in settings(given):
@@ -200,7 +200,7 @@ def main() -> None:
         )  # fmt: skip
         for way in ways:
             for epsilon in given.epsilon.split(",") if given.epsilon else usual:
-                if (name, way, epsilon) in known:
+                if (name, way, epsilon) in places:
                     continue
                 of = measured if together is None else partial(measured_together, rows)
                 row = of(contest, name, way, epsilon)

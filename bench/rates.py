@@ -63,21 +63,21 @@ def run(quick: bool) -> Outcome:
     with patch.dict(os.environ, FAST):
         kvue, lines, figures, missed = _Kvue(), [], {}, []
         for name, plan, people, plain in _forms():
-            one = kvue.measured(plan, people, plain, 0.1 if quick else 0.3)
-            figures[name] = one
-            against, ratio = one["kvue"], one["plain"]
+            timing = kvue.measured(plan, people, plain, 0.1 if quick else 0.3)
+            figures[name] = timing
+            against, ratio = timing["kvue"], timing["plain"]
             aim = IOH_TIME if name == IOH else AIMS.get(name)
             least = next((v for start, v in PLAIN_AIMS.items() if name.startswith(start)), None)
             if aim is not None and against > aim:
                 missed.append(f"{name}: 1/{against:.1f} of KVUE's rate, aim 1/{aim:.1f}")
             if least is not None and ratio < least:
                 missed.append(f"{name}: {ratio:.1f} x plain NumPy, aim {least} x")
-            share = one["words"] / one["seconds"]
+            share = timing["words"] / timing["seconds"]
             if name.startswith("k-RR") and share < WORDS_AIM:
                 missed.append(f"{name}: {share:.0%} of the rate of its words, aim {WORDS_AIM:.0%}")
             aims = f"1/{aim:.3g}" if aim else (f"{least} x NumPy" if least else "")
-            tuned = times(one["tuned"]) if len(plain) > 1 else ""
-            cost = f"{share:.0%}", f"{one['seconds'] * 1e9:,.0f}"
+            tuned = times(timing["tuned"]) if len(plain) > 1 else ""
+            cost = f"{share:.0%}", f"{timing['seconds'] * 1e9:,.0f}"
             lines.append((name, f"1/{against:.1f}", aims, times(ratio), tuned, *cost))
     shown = Table(
         f"Privatising, epsilon 1, {KEYS} keys and 10 held unless said otherwise, one core",
@@ -146,10 +146,10 @@ class _Kvue:
         self, plan: Plan, people: People, plain: tuple[PlainForm, ...], seconds: float
     ) -> dict[str, float]:
         """Seconds of a person, in those of KVUE, and those of plain NumPy in them."""
-        some = people[:2_000]
-        plan.privatise(some, self.coins)
-        ours = shortest({"": lambda: plan.privatise(some, self.coins)}, 1)[""] / len(some)
-        theirs = shortest({"": lambda: plain[0](some[:500], self.rng)}, 1)[""] / 500
+        sample = people[:2_000]
+        plan.privatise(sample, self.coins)
+        ours = shortest({"": lambda: plan.privatise(sample, self.coins)}, 1)[""] / len(sample)
+        theirs = shortest({"": lambda: plain[0](sample[:500], self.rng)}, 1)[""] / 500
         many = people[: max(2_000, int(seconds / 5 / ours))]
         few = people[: min(1 << 14, max(500, int(seconds / 5 / theirs)))]
         turn = ours * len(many) + 2 * theirs * len(few)

@@ -62,17 +62,17 @@ def run_core(quick: bool) -> Outcome:
     """What one core does of both jobs, in its own seconds: other work on the machine matters little."""
     people = 2_000_000 if quick else 8_000_000
     plan = Plan.of(Schema.of(KEYS, 1, 5), "kvue", 1)
-    folder, one = Path(tempfile.mkdtemp(prefix="keyveil-core-")), engines.LocalPool(1)
+    folder, pool = Path(tempfile.mkdtemp(prefix="keyveil-core-")), engines.LocalPool(1)
     try:
         _write_people(plan, folder / "people.parquet", people)
         began = time.process_time()
-        engines.privatise_files(folder / "people.parquet", plan, f"{folder}/reports/", one)
+        engines.privatise_files(folder / "people.parquet", plan, f"{folder}/reports/", pool)
         privatised = time.process_time() - began
         size = sum(file.stat().st_size for file in (folder / "reports").iterdir())
-        engines.tally_files(folder / "reports", plan, one)
+        engines.tally_files(folder / "reports", plan, pool)
         began = time.process_time()
         for _ in range(10):
-            engines.tally_files(folder / "reports", plan, one)
+            engines.tally_files(folder / "reports", plan, pool)
         tallied = (time.process_time() - began) / 10
     finally:
         shutil.rmtree(folder)
@@ -231,11 +231,11 @@ def _session(master: str, folder: Path) -> Any:
 def _driver_memory(folder: Path, share: float) -> tuple[int, float, float]:
     """Reports counted, and the peak memory of a fresh driver in MiB: of Python, and of its JVM."""
     files = sorted((folder / "reports of one process").glob("*.parquet"))
-    some = folder / f"share-{share}"
-    some.mkdir()
+    share_folder = folder / f"share-{share}"
+    share_folder.mkdir()
     for file in files[: max(1, round(share * len(files)))]:
-        (some / file.name).symlink_to(file)
-    words = [sys.executable, "-c", MEMORY, str(folder / "plan.json"), str(some)]
+        (share_folder / file.name).symlink_to(file)
+    words = [sys.executable, "-c", MEMORY, str(folder / "plan.json"), str(share_folder)]
     options = "--master local[2] --driver-memory 512m pyspark-shell"
     env = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--conf spark.ui.enabled=false {options}"}
     done = subprocess.run(words, env=env, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -250,13 +250,13 @@ def _beside_polars(plan: Plan, folder: Path, reports: int) -> dict[str, float]:
     """The shortest of several turns over one file: the local pool, and a group-by count."""
     import polars as pl
 
-    path, writer, left = folder / "one file.parquet", None, reports
+    path, writer, rest = folder / "one file.parquet", None, reports
     for part in sorted((folder / "reports of one process").glob("*.parquet")):
-        rows_of = pq.read_table(part).slice(0, left)
+        rows_of = pq.read_table(part).slice(0, rest)
         writer = writer or pq.ParquetWriter(path, rows_of.schema, compression="zstd")
         writer.write_table(rows_of, row_group_size=AT_ONCE)
-        left -= rows_of.num_rows
-        if not left:
+        rest -= rows_of.num_rows
+        if not rest:
             break
     assert writer is not None
     writer.close()
@@ -291,9 +291,9 @@ def _tables(
     }
     for task, title in titles.items():
         taken = seconds[task]
-        one = taken["one process"]
+        single = taken["one process"]
         lines = [
-            (name, times(one / took), f"{took:.1f}", f"{people / took / 1e6:.1f}")
+            (name, times(single / took), f"{took:.1f}", f"{people / took / 1e6:.1f}")
             for name, took in taken.items()
         ]
         gain = taken["Spark, 1 worker"] / taken["Spark, 2 workers"]

@@ -113,8 +113,8 @@ def squared_error(values: np.ndarray, truth: np.ndarray, asked: np.ndarray, kind
     Values are clipped, and unknown ones are the middle of their range.
     """
     low, high = RANGES[kind]
-    known = np.clip(np.nan_to_num(values, nan=(low + high) / 2), low, high)
-    return float(((known - truth) ** 2)[asked].mean())
+    guesses = np.clip(np.nan_to_num(values, nan=(low + high) / 2), low, high)
+    return float(((guesses - truth) ** 2)[asked].mean())
 
 
 def row(name: str, population: Population, people: int, epsilon: str, repeat: int) -> tuple[str, tuple]:

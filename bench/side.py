@@ -34,11 +34,11 @@ def populations(data: Path | None) -> Iterator[tuple[str, Population]]:
     draw = np.random.default_rng(3)
     wobble = draw.normal(size=(2, KEYS))
     steep = 0.24 * np.arange(1, KEYS + 1) ** -0.9
-    made = {
+    crowds = {
         "steep": (steep, np.clip(0.4 + 0.15 * wobble[0], -0.95, 0.95)),
         "flat": (np.full(KEYS, 0.03), np.clip(-0.3 + 0.3 * wobble[1], -0.95, 0.95)),
     }
-    for name, (frequency, means) in made.items():
+    for name, (frequency, means) in crowds.items():
         stated = of_keys(frequency, means, uniform_values)
         yield name, Population(stated.schema, stated.people)
     for name, (low, high) in TABLES.items() if data is not None else ():

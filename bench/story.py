@@ -51,11 +51,11 @@ def main() -> None:
     frame = pd.DataFrame(kv.synthetic.orders(given.guests))
     schema = kv.Schema.from_frame(frame, person="guest", key="dish", value="rating", low=1, high=5)
     plan = kv.Plan.choose(schema, epsilon=given.epsilon, people=given.guests, ask="conditional")
-    found = np.empty((given.runs, len(QUERIES), 3))
+    results = np.empty((given.runs, len(QUERIES), 3))
     shown = np.zeros(len(QUERIES))
     for run in range(given.runs):
         answers = plan.collect(frame, everyone=given.guests).query(*QUERIES)
-        found[run] = [(a.estimate.value, a.estimate.low, a.estimate.high) for a in answers]
+        results[run] = [(a.estimate.value, a.estimate.low, a.estimate.high) for a in answers]
         shown += [answer.shown is True for answer in answers]
     print(
         f"{given.runs} runs, {given.guests:,} guests, epsilon {given.epsilon}, {plan.mechanism_name}\n"
@@ -65,8 +65,8 @@ def main() -> None:
     )
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for place, (query, truth) in enumerate(zip(QUERIES, truths(frame, given.guests), strict=True)):
-        value, low, high = found[:, place].T
-        finite = np.isfinite(found[:, place]).all(axis=1)
+        value, low, high = results[:, place].T
+        finite = np.isfinite(results[:, place]).all(axis=1)
         inside = ((low <= truth) & (truth <= high))[finite].mean()
         print(
             f"| `{query}` | {truth:.3f} | {np.median(value[finite]):.3f} "

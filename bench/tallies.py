@@ -166,8 +166,8 @@ def pool_share(plan: Plan, law: str) -> float:
     answers = tally.estimate(estimator="least_squares")
     if not np.allclose([a.frequency.value for a in answers], _scores(plan, tally.counts)):
         raise SystemExit("the estimator undoes collisions: its pool error is another one")
-    left = _scores(plan, counts) - truth
-    return sqrt(float((left**2).mean() / (channel.key_noise[0] / PEOPLE)))
+    error = _scores(plan, counts) - truth
+    return sqrt(float((error**2).mean() / (channel.key_noise[0] / PEOPLE)))
 
 
 def _law(channel: SeedPool, held: Floats) -> Floats:

@@ -63,7 +63,7 @@ def expected_tally(plan: Plan, frequency: float, mean: float, reports: int = 10*
 def given_states(channel: Channel, decoder: np.ndarray, law: np.ndarray) -> np.ndarray:
     """Covariance of one report's sums when the states are fixed, as the paper's counts N_i are."""
     every = np.eye(channel.states)
-    return sum(share * channel.covariance(decoder, one) for share, one in zip(law, every, strict=True))
+    return sum(share * channel.covariance(decoder, row) for share, row in zip(law, every, strict=True))
 
 
 def epsilon_of(rows: np.ndarray) -> float:
@@ -176,8 +176,8 @@ def test_erratum_07_kvoh_bound_is_stretched_not_shrunk():
 @pytest.mark.parametrize("mechanism", ["kvue", "kvoh"])
 def test_erratum_08_the_mean_is_high_less_low(mechanism):
     plan = plan_of(mechanism)
-    found = estimate(plan, expected_tally(plan, 0.5, 0.6))["0"].mean.value
-    assert found == pytest.approx(0.6, abs=1e-6)  # counts are whole
+    mean = estimate(plan, expected_tally(plan, 0.5, 0.6))["0"].mean.value
+    assert mean == pytest.approx(0.6, abs=1e-6)  # counts are whole
     a, b = 0.5 * (1 - 0.6) / 2, 0.5 * (1 + 0.6) / 2  # <1, -1> and <1, 1>, in the order stated
     assert (a - b) / (a + b) == pytest.approx(-0.6)
 
@@ -324,11 +324,11 @@ def test_erratum_18_rounding_adds_variance_and_ties_kvoh_bits_but_spoils_no_sing
         assert drawn[1, 1] == pytest.approx(fixed[1, 1] + 1)
     # A report is one Bernoulli draw with or without rounding: Hoeffding covers the true mean.
     n, miss = 1000, 0.05
-    seen = kvue.mix(law)[2]
+    chance = kvue.mix(law)[2]
     r = (exp(1) + 2) / (exp(1) - 1) * sqrt(n / 2 * log(2 / miss))
     keep, lie = kvue.expected()[0, :2]
     off = np.abs((np.arange(n + 1) / n - lie) / (keep - lie) - 0.5) * n
-    assert binom.pmf(range(n + 1), n, seen)[off <= r].sum() > 1 - miss
+    assert binom.pmf(range(n + 1), n, chance)[off <= r].sum() > 1 - miss
     # But given values rather than states, the two bits of KVOH move together.
     assert kvoh.covariance(by_bits(kvoh, STATES), law)[1, 2] == pytest.approx(-0.25, abs=1e-9)
 
@@ -347,9 +347,9 @@ def test_erratum_19_privkv_and_f2m_at_0_prove_less_than_they_promise(nominal, pr
     assert float(plan_of("f2m", nominal, default=0).proven) == pytest.approx(f2m_at_0, abs=6e-4)
     assert f2m_at_0 == pytest.approx(max(half, half + log((1 + exp(half)) / 2)), abs=6e-4)
     assert epsilon_of(privkv_rows(half, half, 1.0)) == pytest.approx(nominal, abs=COARSE)
-    found = [epsilon_of(f2m_rows(half, half, v)) for v in (-1, -0.99, 0.99, 1)]
-    assert found[0] == found[3] == pytest.approx(nominal, abs=COARSE)
-    assert max(found[1:3]) < nominal - 1e-3, "only |v| = 1 attains it"
+    epsilons = [epsilon_of(f2m_rows(half, half, v)) for v in (-1, -0.99, 0.99, 1)]
+    assert epsilons[0] == epsilons[3] == pytest.approx(nominal, abs=COARSE)
+    assert max(epsilons[1:3]) < nominal - 1e-3, "only |v| = 1 attains it"
     for tight in ("kvue", "kvoh"):
         assert float(plan_of(tight, nominal).proven) == pytest.approx(nominal, abs=1e-6)
 
@@ -375,8 +375,8 @@ def test_erratum_20_privkvm_is_unbiased_only_without_end():
     # The one-shot ratios have no such term: unbiased counts, so the bias falls as 1 / N.
     for mechanism in ("privkv", "kvue", "kvoh"):
         once = plan_of(mechanism)
-        found = estimate(once, expected_tally(once, f, m))["0"].mean.value
-        assert found == pytest.approx(m, abs=1e-6)
+        mean = estimate(once, expected_tally(once, f, m))["0"].mean.value
+        assert mean == pytest.approx(m, abs=1e-6)
 
 
 @pytest.mark.parametrize("m", [0.2, 0.8])
@@ -404,12 +404,12 @@ def test_erratum_22_kvoh_frequency_has_a_third_of_the_variance_for_free(epsilon,
     held = key_weights(ONE_KEY)[:, :1]
     v = t / (t - 1) ** 2
     one_bit = channel.per_output(channel.position_decoder(held, np.ones(1)))
-    made = [
+    variances = [
         given_states(channel, decoder, law)[0, 0]
         for decoder in (by_bits(channel, held), one_bit, by_constrained_bits(channel, held))
     ]
-    assert made == pytest.approx([2 * v, v, 2 * v / 3], rel=COARSE)
-    assert made == pytest.approx(found, abs=0.006)
+    assert variances == pytest.approx([2 * v, v, 2 * v / 3], rel=COARSE)
+    assert variances == pytest.approx(found, abs=0.006)
 
 
 def test_erratum_23_kvue_is_direct_encoding_and_kvoh_is_symmetric_unary():
@@ -539,9 +539,9 @@ def test_erratum_31_the_default_value_matters(f, m, ratio):
 
 def test_erratum_32_an_error_of_a_twentieth_needs_more_reports():
     plan = Plan.of(Schema.of(100), "kvue", "0.4")
-    made = forecast_key(plan, 100_000, 0.5, 0)
-    assert sqrt(made.frequency) == pytest.approx(0.108, abs=5e-4)
-    assert sqrt(made.mean) == pytest.approx(0.360, abs=5e-4)
+    prediction = forecast_key(plan, 100_000, 0.5, 0)
+    assert sqrt(prediction.frequency) == pytest.approx(0.108, abs=5e-4)
+    assert sqrt(prediction.mean) == pytest.approx(0.360, abs=5e-4)
     alone = forecast_key(Plan.of(ONE_KEY, "kvue", "0.4"), 100_000, 0.5, 0)
     assert sqrt(alone.mean) < 0.05
     raw = plan_of("privkv", "0.6")
@@ -567,24 +567,24 @@ def test_erratum_33_hoeffding_bounds_a_count_around_its_expectation(mechanism):
 
 def test_erratum_34_ioh_beats_the_naive_way_only_at_small_epsilon():
     """The share who hold both of two keys, of eight: exact variance of one report, states fixed."""
-    keys, found = 8, {}
+    keys, ratios = 8, {}
     for epsilon in (0.5, 1, 2, 5):
         t = exp(epsilon / 2)
         cells = 4 * 3 ** (keys - 2)  # low or high for both, anything for the others; each has its bit
         ioh = cells * t / (t - 1) ** 2
-        one = channel_of("kvue", epsilon / keys)
-        held = one.decoder(np.array([[0.0], [1.0], [1.0]]))[:, 0]
+        channel = channel_of("kvue", epsilon / keys)
+        held = channel.decoder(np.array([[0.0], [1.0], [1.0]]))[:, 0]
         both = np.outer(held, held).ravel()  # the two keys' outputs are independent given the states
         split = 0.0
         for states in product(range(3), repeat=2):
-            law = np.outer(*(one.expected()[state] for state in states)).ravel()
+            law = np.outer(*(channel.expected()[state] for state in states)).ravel()
             chance = np.prod([(0.2, 0.4, 0.4)[state] for state in states])
             split += chance * (law @ both**2 - (law @ both) ** 2)
-        found[epsilon] = ioh / split
-    assert [found[e] for e in (1, 2, 5)] == pytest.approx([0.76, 3.02, 12.5], rel=0.01)
-    assert list(found.values()) == sorted(found.values())
+        ratios[epsilon] = ioh / split
+    assert [ratios[e] for e in (1, 2, 5)] == pytest.approx([0.76, 3.02, 12.5], rel=0.01)
+    assert list(ratios.values()) == sorted(ratios.values())
     # A pair through nine-state k-RR with all of epsilon, but from 1 in 28 of the people.
-    for epsilon, ratio in found.items():
+    for epsilon, ratio in ratios.items():
         pair = Plan.of(Schema.of(2), "pairs", epsilon, channel="grr").channels[0]
         decoder = pair.decoder(np.array([[float(s // 3 > 0 and s % 3 > 0)] for s in range(9)]))
         law = np.outer((0.2, 0.4, 0.4), (0.2, 0.4, 0.4)).ravel()

@@ -130,11 +130,11 @@ def imports(name, file):
     A name of the package itself leads to the module that it stands for. Imports by a string count too.
     """
     package = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
-    found, aliases = [], set()
+    pairs, aliases = [], set()
     for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             paths = [a.name.removeprefix("keyveil.") for a in node.names if "keyveil." in a.name]
-            found += zip(paths, paths, strict=True)
+            pairs += zip(paths, paths, strict=True)
             aliases |= {a.asname or a.name for a in node.names if a.name == "keyveil"}
         elif isinstance(node, ast.ImportFrom):
             if node.level:
@@ -145,14 +145,14 @@ def imports(name, file):
                 continue
             path = ".".join(part for part in base if part)
             members = [f"{path}.{alias.name}" if path else place_of(alias.name) for alias in node.names]
-            found += ((path or member, member) for member in members)
+            pairs += ((path or member, member) for member in members)
     members = [
         place_of(node.attr)
         for node in ast.walk(parsed(file))
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) in aliases
     ]
     members += by_string(file, package)
-    return found + list(zip(members, members, strict=True))
+    return pairs + list(zip(members, members, strict=True))
 
 
 def place_of(name):
@@ -240,8 +240,8 @@ def test_an_import_that_points_down_is_seen(tmp_path):
     ):
         file = tmp_path / f"people{number}.py"
         file.write_text(line)
-        known = modules() | {"people.people": file}
-        assert ("people.people", "plan.tally") in set(downward(known))
+        files = modules() | {"people.people": file}
+        assert ("people.people", "plan.tally") in set(downward(files))
 
 
 def test_the_hall_holds_rooms_and_each_says_what_belongs_in_it():
@@ -355,17 +355,17 @@ def private_names(tree):
             yield from (a.name for a in node.names if is_private(a.name))
         elif isinstance(node, ast.Import):
             aliases |= {a.asname: a.name for a in node.names if a.asname and "keyveil." in a.name}
-    known = {f"keyveil.{name}" for name in modules()}
-    aliases = {alias for alias, path in aliases.items() if path in known}
+    paths = {f"keyveil.{name}" for name in modules()}
+    aliases = {alias for alias, path in aliases.items() if path in paths}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_private(node.attr):
             owner = ast.unparse(node.value)
-            if owner in aliases or owner in known:
+            if owner in aliases or owner in paths:
                 yield f"{owner}.{node.attr}"
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
             texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
             names = [text for text in texts[:1] if isinstance(text, str)]
-            if names and (ast.unparse(node.args[0]) in aliases or names[0].rpartition(".")[0] in known):
+            if names and (ast.unparse(node.args[0]) in aliases or names[0].rpartition(".")[0] in paths):
                 yield from (name for name in names if is_private(name.rpartition(".")[2]))
 
 
@@ -420,8 +420,8 @@ def is_sampled(node):
 def test_sampled_tests_are_marked():
     """``pytest -m "not sampled"`` runs the exact tests alone."""
     for file in sorted(Path(__file__).parent.rglob("test_*.py")):
-        found = drawing_tests(parsed(file))
-        missing = [name for name, node in found.items() if not is_sampled(node)]
+        tests = drawing_tests(parsed(file))
+        missing = [name for name, node in tests.items() if not is_sampled(node)]
         assert missing == [], f"{file} draws reports in tests without the mark 'sampled'"
 
 

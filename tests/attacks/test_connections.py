@@ -34,7 +34,7 @@ class Line:
 def test_an_address_has_its_own_bound():
     register = Connections(most=10, most_each=3)
     busy = [Line(idle=False) for _ in range(6)]
-    assert [register.add(one, "a") for one in busy] == [True] * 3 + [False] * 3
+    assert [register.add(connection, "a") for connection in busy] == [True] * 3 + [False] * 3
     assert register.add(Line(), "b"), "another has room"
     register.remove(busy[0])
     register.remove(busy[0])
@@ -43,29 +43,29 @@ def test_an_address_has_its_own_bound():
     assert register.add(Line(), "a"), "and so does one that waits for nothing"
     assert silent.ended
     assert len(register) == 4
-    assert not any(one.ended for one in busy)
+    assert not any(connection.ended for connection in busy)
 
 
 def test_whoever_has_the_most_makes_room():
     register = Connections(most=6, most_each=6)
     many = [Line(idle=number > 0) for number in range(4)]
     few = [Line(), Line()]
-    assert all(register.add(one, "many") for one in many)
-    assert all(register.add(one, "few") for one in few)
+    assert all(register.add(connection, "many") for connection in many)
+    assert all(register.add(connection, "few") for connection in few)
     assert register.add(Line(), "new")
-    assert [one.ended for one in many] == [False, True, False, False], (
+    assert [connection.ended for connection in many] == [False, True, False, False], (
         "the oldest that waits for nothing"
     )
-    assert not any(one.ended for one in few)
+    assert not any(connection.ended for connection in few)
     assert len(register) == 6
 
 
 def test_no_answer_is_cut_off_to_make_room():
     register = Connections(most=3, most_each=3)
     busy = [Line(idle=False) for _ in range(3)]
-    assert all(register.add(one, "a") for one in busy)
+    assert all(register.add(connection, "a") for connection in busy)
     assert not register.add(Line(), "b")
-    assert not any(one.ended for one in busy)
+    assert not any(connection.ended for connection in busy)
 
 
 def test_a_network_of_ipv6_is_one_address():
@@ -158,7 +158,7 @@ def test_silence_from_many_addresses_keeps_nobody_out(serving):
     server = serving(
         "connections=24", "address_connections=12", "silent_seconds=60", "request_seconds=60"
     )
-    held = [one for host in range(2, 7) for one in silent(server, f"127.0.0.{host}", 12)]
+    held = [connection for host in range(2, 7) for connection in silent(server, f"127.0.0.{host}", 12)]
     assert number_open(held, 24) == 24
     assert [is_served(server, "127.0.0.9") for _ in range(3)] == [True] * 3
     close(held)
@@ -218,4 +218,4 @@ def test_a_full_disk_is_one_line_and_not_one_for_each_commit(file_desk: Desk):
 def said(desk: Desk, event: str) -> list[int | None]:
     """How many were left out before each line of an event."""
     lines = [json.loads(text) for text in desk.log.getvalue().splitlines()]
-    return [one.get("left_out") for one in lines if one["event"] == event]
+    return [line.get("left_out") for line in lines if line["event"] == event]

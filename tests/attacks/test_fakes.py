@@ -46,8 +46,8 @@ def people_of(keys: int, count: int, share: float = 0.4) -> People:
 @cache
 def honest_tally(plan: Plan, count: int, times: int = 1) -> Tally:
     """A tally of so many people, each of them ``times`` over."""
-    made = Tally(plan).add(plan.privatise(people_of(len(plan.schema.keys), count), COINS))
-    return Tally(plan, made.counts * times)
+    tally = Tally(plan).add(plan.privatise(people_of(len(plan.schema.keys), count), COINS))
+    return Tally(plan, tally.counts * times)
 
 
 # -- the worst case --------------------------------------------------------------------------------
@@ -79,23 +79,23 @@ def best_of(plan: Plan, goal: str, counts: np.ndarray) -> float:
     return best_in(plan, goal, bands(plan, counts, first_estimator(plan)))
 
 
-def best_in(plan: Plan, goal: str, found: KeyBands) -> float:
+def best_in(plan: Plan, goal: str, estimates: KeyBands) -> float:
     part = "frequency" if goal.endswith("frequency") else "mean"
     part = part if part in plan.mechanism.answers else "mass"
-    values = np.clip(getattr(found, part).value[..., 0], *((-1, 1) if part == "mean" else (-9, 9)))
+    values = np.clip(getattr(estimates, part).value[..., 0], *((-1, 1) if part == "mean" else (-9, 9)))
     return float(np.nanmax(values if goal.startswith("raise") else -values))
 
 
 def claimed(plan: Plan, goal: str, base: Tally, share: float, views: str = "chosen") -> float:
-    made = gain(plan, share, ["0"], goal, tally=base, views=views).shifts[0]
-    change = made.frequency if goal.endswith("frequency") else made.mean or made.mass
+    shift = gain(plan, share, ["0"], goal, tally=base, views=views).shifts[0]
+    change = shift.frequency if goal.endswith("frequency") else shift.mean or shift.mass
     return change.after if goal.startswith("raise") else -change.after
 
 
 def goals_of(name: str) -> list[str]:
     answers = REGISTRY[name].answers
-    kept = [goal for goal in GOALS[:2] if "frequency" in answers]
-    return kept + [goal for goal in GOALS[2:] if {"mean", "mass"} & set(answers)]
+    goals = [goal for goal in GOALS[:2] if "frequency" in answers]
+    return goals + [goal for goal in GOALS[2:] if {"mean", "mass"} & set(answers)]
 
 
 @pytest.mark.parametrize("name", [n for n in REGISTRY if n not in NOT_OFFERED])
@@ -105,10 +105,10 @@ def test_no_report_that_can_be_sent_goes_beyond_the_worst_that_is_claimed(name):
     plan = plan_of(name, keys, 1, **SMALL.get(name, {}))
     base = honest_tally(plan, 2000, 1000)
     fakes = round(base.reports * 0.05 / 0.95)
-    found = bands(plan, base.counts + fakes * every_report(plan), first_estimator(plan))
+    estimates = bands(plan, base.counts + fakes * every_report(plan), first_estimator(plan))
     exact = not is_pooled(plan) and len(possible_cores(plan)) == 1
     for goal in goals_of(name):
-        worst, most = claimed(plan, goal, base, 0.05), best_in(plan, goal, found)
+        worst, most = claimed(plan, goal, base, 0.05), best_in(plan, goal, estimates)
         assert most <= worst + 1e-6, goal
         if exact:
             assert worst <= most + 1e-5, goal
@@ -126,8 +126,8 @@ def test_mixtures_of_reports_do_no_better_among_pooled_views():
         worst = claimed(plan, goal, base, 0.05)
         order = np.argsort(sign * alone)[-8:]
         laws = [draw.dirichlet(np.full(8, size), 30) for size in (0.1, 0.3, 1.0)]
-        sent = np.floor(fakes * np.concatenate(laws)).astype(np.int64)  # whole reports, none too many
-        mixed = base.counts + sent @ reports[order].astype(np.int64)
+        numbers = np.floor(fakes * np.concatenate(laws)).astype(np.int64)  # whole reports, none too many
+        mixed = base.counts + numbers @ reports[order].astype(np.int64)
         assert best_of(plan, goal, mixed) <= worst + 1e-6
 
 
@@ -138,8 +138,8 @@ def test_the_worst_of_pooled_views_is_reached_by_what_is_sent():
     fakes = round(base.reports * 0.05 / 0.95)
     for views in ("chosen", "drawn"):
         for goal in GOALS[:2]:
-            sent = fake_tally(plan, fakes, ["0"], goal, coins=COINS, tally=base, views=views)
-            reached = best_of(plan, goal, (base + sent).counts[None])
+            extra = fake_tally(plan, fakes, ["0"], goal, coins=COINS, tally=base, views=views)
+            reached = best_of(plan, goal, (base + extra).counts[None])
             assert reached == pytest.approx(claimed(plan, goal, base, 0.05, views), abs=0.01)
 
 
@@ -161,7 +161,7 @@ def covered(name: str, share: float, level: float, tilt: int = 0) -> tuple[int, 
     held = np.bincount(crowd.keys, minlength=8) / len(crowd)
     means = np.bincount(crowd.keys, crowd.values, 8) / np.bincount(crowd.keys, minlength=8)
     draw, inside, fakes = np.random.default_rng(11), 0, round(share * PEOPLE)
-    sent = [
+    extras = [
         fake_tally(plan, count, ["0"], goal, coins=COINS, frequency=0.15, mean=0.3, views=views)
         for goal in (GOALS[0], GOALS[2])
         for count, views in ((fakes - tilt, "drawn"), (tilt, "chosen"))
@@ -171,10 +171,10 @@ def covered(name: str, share: float, level: float, tilt: int = 0) -> tuple[int, 
         people = crowd.chosen(rows, np.arange(len(rows), dtype=np.int64))
         tally = Tally(plan).add(plan.privatise(people, COINS.under(f"{name} {run}")))
         first = 2 * (run % 2)
-        tally = tally + sent[first] + sent[first + 1]
+        tally = tally + extras[first] + extras[first + 1]
         views = "chosen" if check_views(plan, tally).suspicious else "drawn"
-        found = reach(plan, tally, share, ["0"], views=views, level=level)[0]
-        parts = zip((found.frequency, found.mean), (held[0], means[0]), strict=True)
+        limits = reach(plan, tally, share, ["0"], views=views, level=level)[0]
+        parts = zip((limits.frequency, limits.mean), (held[0], means[0]), strict=True)
         inside += sum(low - 1e-9 <= truth <= high + 1e-9 for (low, high), truth in parts)
     return 2 * RUNS, inside
 
@@ -235,10 +235,10 @@ def repaired(name: str, runs: int) -> tuple[int, int, list[float], list[float]]:
         rows = draw.integers(0, len(crowd), 38_000)
         people = crowd.chosen(rows, np.arange(len(rows), dtype=np.int64))
         tally = fakes + Tally(plan).add(plan.privatise(people, COINS.under(f"{name} {run}")))
-        made = repair(plan, tally, ["0"])
-        assert made.left_out
-        shares += made.fakes[1] <= 0.05 <= made.fakes[2]
-        value, low, high = made.keys[0].frequency
+        result = repair(plan, tally, ["0"])
+        assert result.left_out
+        shares += result.fakes[1] <= 0.05 <= result.fakes[2]
+        value, low, high = result.keys[0].frequency
         inside += low <= truth <= high
         off.append(value - truth)
         before.append(plan.mechanism.moments(plan, tally.counts).values[0, 0] - truth)
@@ -261,10 +261,10 @@ def test_answers_are_repaired_where_fakes_chose(name):
 @pytest.mark.parametrize("name", ["kvue", "pairs", "collision", "grr"])
 def test_honest_tallies_need_no_repair(name):
     plan = plan_of(name, 6, 1, **({"pool": 128} if name == "collision" else {}))
-    made = repair(plan, honest_tally(plan, 2000))
-    assert made.left_out == ()
-    assert made.fakes == (0.0, 0.0, 0.0)
+    result = repair(plan, honest_tally(plan, 2000))
+    assert result.left_out == ()
+    assert result.fakes == (0.0, 0.0, 0.0)
     ranges = reach(plan, honest_tally(plan, 2000), 0.0)
-    for key, plain in zip(made.keys, ranges, strict=True):
+    for key, plain in zip(result.keys, ranges, strict=True):
         assert key.kept == 1.0
         assert key.frequency[1:] == pytest.approx(plain.frequency)

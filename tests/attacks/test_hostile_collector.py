@@ -116,8 +116,8 @@ def posing(schema: Schema, epsilon: object, number: int = 2, **chain: Any) -> Pl
     """A plan that says of itself that it is a later round of privkvm."""
     plan = Plan.of(schema, "privkvm", epsilon, rounds=3)
     assert plan.chain is not None
-    said = {"round": number, "parent": "", "frequency": [["0", "0", 0]] * len(schema.keys), **chain}
-    return replace(plan, chain={**plan.chain, **said})
+    facts = {"round": number, "parent": "", "frequency": [["0", "0", 0]] * len(schema.keys), **chain}
+    return replace(plan, chain={**plan.chain, **facts})
 
 
 def honest_next(plan: Plan) -> Plan:
@@ -433,8 +433,8 @@ def test_the_time_of_sending_does_not_tell_how_long_a_record_took(tmp_path, door
     expected = [1, 1, 1, 1, 1, 2, 2, 4]
     assert list(times.values()) == pytest.approx([steps * whole for steps in expected], abs=1e-6)
     bare = {"settle": 0.0, "spread": 0.0}
-    told = [sent_after(door, next(places), taken, monkeypatch, **bare) for taken in (0.0, 0.02, 0.2)]
-    assert told == pytest.approx([0.0, 0.02, 0.2], abs=1e-6), "without it the time is the record's"
+    delays = [sent_after(door, next(places), taken, monkeypatch, **bare) for taken in (0.0, 0.02, 0.2)]
+    assert delays == pytest.approx([0.0, 0.02, 0.2], abs=1e-6), "without it the time is the record's"
 
 
 def test_the_time_of_sending_is_random_by_default():

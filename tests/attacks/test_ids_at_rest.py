@@ -39,7 +39,7 @@ def forms(secret: bytes) -> list[bytes]:
     text = str(uuid.UUID(bytes=secret))
     spelled = [plain, plain.upper(), text, text.upper()]
     coded = base64.b64encode(secret).rstrip(b"="), base64.urlsafe_b64encode(secret).rstrip(b"=")
-    return [secret, secret[::-1], *(one.encode() for one in spelled), *coded]
+    return [secret, secret[::-1], *(spelling.encode() for spelling in spelled), *coded]
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Places:
             with psycopg.connect(self.database, autocommit=True) as connection:
                 connection.execute("checkpoint")  # what PostgreSQL has in memory is in its files now
         wanted = [forms(secret) for secret in secrets]
-        found: dict[str, int] = {}
+        places: dict[str, int] = {}
         for path in (path for folder in self.folders for path in folder.rglob("*")):
             try:
                 fresh_file = path.is_file() and path.stat().st_mtime >= self.since
@@ -65,8 +65,8 @@ class Places:
                 continue
             here = sum(any(form in content for form in each) for each in wanted)
             if here:
-                found[str(path)] = here
-        return found
+                places[str(path)] = here
+        return places
 
 
 @pytest.fixture
@@ -80,8 +80,8 @@ def places(request, address, tmp_path) -> Places:
 @pytest.fixture
 def keys():
     """Every key that was made."""
-    known, undo = remember_keys()
-    yield known
+    keys, undo = remember_keys()
+    yield keys
     undo()
 
 
@@ -124,7 +124,7 @@ def test_ids_and_keys_of_a_closed_epoch_are_in_no_file(desk, places, keys, tmp_p
     path = f"/v1/collections/menu/segments/1/{manifests[0]['epoch']}/part-0001.parquet"
     exported = desk.get(path).content
     assert exported.startswith(b"PAR1")
-    assert not any(form in exported for one in ids for form in forms(one))
+    assert not any(form in exported for name in ids for form in forms(name))
     assert not [f for v in verify(desk.store, tmp_path / "segments") for f in v.findings]
 
 
@@ -189,7 +189,7 @@ def send(server: Server, reports: list[dict], epoch: int) -> int:
 def sealed(server: Server) -> int:
     url = f"http://127.0.0.1:{server.port}/v1/collections/menu/status"
     with urllib.request.urlopen(url) as answer:
-        return sum(one["reports"] for one in json.load(answer)["rounds"][0]["sealed_epochs"])
+        return sum(epoch["reports"] for epoch in json.load(answer)["rounds"][0]["sealed_epochs"])
 
 
 @contextmanager
@@ -205,21 +205,21 @@ def test_kill_9_before_and_after_the_seal(address, places, tmp_path):
     store.open()
     admin.create(store, "menu", PLAN.dumps(), {"epoch": 1, "grace": 1, "early": 1}, time.time())
     store.close()
-    first, second, known = fresh(5), fresh(5), []
+    first, second, keys = fresh(5), fresh(5), []
     with serving(address, tmp_path) as server:
         assert send(server, first, int(time.time())) == 200
-        known += [path.read_bytes() for path in (tmp_path / "segments" / "keys").iterdir()]
+        keys += [path.read_bytes() for path in (tmp_path / "segments" / "keys").iterdir()]
         while sealed(server) < 5:
             time.sleep(0.02)
-        assert places.find(raw(first) + known) == {}, "at once, while it serves"
+        assert places.find(raw(first) + keys) == {}, "at once, while it serves"
         assert send(server, second, int(time.time())) == 200
-        known += [path.read_bytes() for path in (tmp_path / "segments" / "keys").iterdir()]
-    assert places.find(raw(first) + raw(second) + known[:1]) == {}, "killed before the seal"
+        keys += [path.read_bytes() for path in (tmp_path / "segments" / "keys").iterdir()]
+    assert places.find(raw(first) + raw(second) + keys[:1]) == {}, "killed before the seal"
     with serving(address, tmp_path) as server:
         while sealed(server) < 10:
             time.sleep(0.02)
-    assert len(known) == 2
-    assert places.find(raw(first) + raw(second) + known) == {}, "killed after the seal"
+    assert len(keys) == 2
+    assert places.find(raw(first) + raw(second) + keys) == {}, "killed after the seal"
 
 
 # -- stores that were made before there were keys ----------------------------------------------------
@@ -251,8 +251,8 @@ def test_plain_ids_of_an_older_store_leave_its_file_when_they_are_swept(file_des
 def test_without_its_key_an_epoch_takes_nothing_and_says_why(desk, tmp_path):
     """No id can be looked up, so nothing may be counted: a report could count twice."""
     desk.create()
-    sent = fresh(4)
-    assert desk.send(sent).status_code == 200
+    reports = fresh(4)
+    assert desk.send(reports).status_code == 200
     (key,) = (tmp_path / "segments" / "keys").iterdir()
     content = key.read_bytes()
     desk.close()
@@ -261,7 +261,7 @@ def test_without_its_key_an_epoch_takes_nothing_and_says_why(desk, tmp_path):
         if wrong is not None:
             key.write_bytes(wrong)
         again = Desk(desk.address, desk.folder, desk.clock)
-        answer = again.send(sent + fresh(1))
+        answer = again.send(reports + fresh(1))
         assert (answer.status_code, answer.json()["reason"]) == (503, "key_missing")
         assert answer.json()["retry"] is True
         assert "key" in " ".join(again.get("/health").json()["warnings"])
@@ -277,7 +277,7 @@ def test_without_its_key_an_epoch_takes_nothing_and_says_why(desk, tmp_path):
         (verdict,) = verify(again.store, tmp_path / "segments")
         assert len(verdict.findings) == 1
         key.write_bytes(content)
-        assert again.send(sent + fresh(1)).status_code == 200, "it was brought back"
+        assert again.send(reports + fresh(1)).status_code == 200, "it was brought back"
         assert again.get("/health").json()["warnings"] == []
         assert again.get("/ready").status_code == 200
         again.close()
@@ -320,13 +320,13 @@ def test_a_copy_of_a_store_that_was_served_is_told_from_the_store(file_desk, tmp
 def test_a_backup_has_the_keys_of_open_epochs(desk, tmp_path, postgres):
     """So a report that was counted before the backup counts once after it, on either kind of store."""
     desk.create()
-    sent = fresh(6)
-    desk.send(sent)
+    reports = fresh(6)
+    desk.send(reports)
     backup(desk.address, tmp_path / "segments", tmp_path / "copy")
     for number, target in enumerate((str(tmp_path / "new.sqlite"), postgres.database())):
         folder = tmp_path / f"new-{number}"
         restore(tmp_path / "copy", target, folder / "segments")
         again = Desk(target, folder, desk.clock)
-        assert again.send(sent + fresh(1)).status_code == 200
+        assert again.send(reports + fresh(1)).status_code == 200
         assert again.reports() == 7
         again.close()

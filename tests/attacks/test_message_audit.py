@@ -250,9 +250,9 @@ class Crowd:
 
 @pytest.fixture
 def crowd(tmp_path):
-    made = Crowd(PLAN, tmp_path, 1)
-    yield made
-    made.close()
+    crowd = Crowd(PLAN, tmp_path, 1)
+    yield crowd
+    crowd.close()
 
 
 WAYS = {
@@ -275,9 +275,9 @@ WAYS = {
 @pytest.mark.parametrize("name", WAYS)
 def test_all_that_leaves_a_device_is_the_law(name, tmp_path, scale):
     way, devices, others = WAYS[name]
-    found = audit_messages(way(tmp_path), PLAN, others=others, devices=devices * scale)
-    assert found.sound, str(found)
-    assert found.messages == devices * scale + len(others)
+    audit = audit_messages(way(tmp_path), PLAN, others=others, devices=devices * scale)
+    assert audit.sound, str(audit)
+    assert audit.messages == devices * scale + len(others)
 
 
 PARTS = "collision:cap=3+pool=16/sign@0.2/size@0.2"
@@ -286,9 +286,9 @@ PARTS = "collision:cap=3+pool=16/sign@0.2/size@0.2"
 @pytest.mark.parametrize("name", ["Plan.report", "Budget", "Ledger", "batch"])
 def test_all_that_leaves_a_device_is_the_law_of_the_parts(name, tmp_path, scale):
     plan, (way, devices, others) = Plan.of(PLAN.schema, "parts", "0.1", parts=PARTS), WAYS[name]
-    found = audit_messages(way(tmp_path), plan, others=others, devices=devices * scale)
-    assert found.sound, str(found)
-    assert found.messages == devices * scale + len(others)
+    audit = audit_messages(way(tmp_path), plan, others=others, devices=devices * scale)
+    assert audit.sound, str(audit)
+    assert audit.messages == devices * scale + len(others)
 
 
 def test_a_relay_forwards_cells_and_ids_and_nothing_else(crowd, scale):
@@ -309,8 +309,8 @@ def test_a_relay_forwards_cells_and_ids_and_nothing_else(crowd, scale):
         assert (message.cells, message.id.hex()) == (cells, name), "passed on as it came"
         return request
 
-    found = audit_messages(make, PLAN, devices=60 * scale)
-    assert found.sound, str(found)
+    audit = audit_messages(make, PLAN, devices=60 * scale)
+    assert audit.sound, str(audit)
 
 
 def places_in_crowds(crowd, crowds):
@@ -379,15 +379,15 @@ def test_every_way_to_make_a_report_is_audited():
         *(f"simulate/speed/{name}.py" for name in ("speed_rows", "start_rows")),
     }
     attacks = {"trust/replay.py", "testing/sampler_checks.py"}
-    root, found = Path(keyveil.__file__).parent, set()
+    root, modules = Path(keyveil.__file__).parent, set()
     names = ("report", "report_as_client", "privatise", "perturb")
     for path in root.rglob("*.py"):
         text = path.read_text()
         for node in ast.walk(ast.parse(text)) if any(f".{name}(" in text for name in names) else ():
             call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
             if call and node.func.attr in names:
-                found.add(path.relative_to(root).as_posix())
-    assert found == audited | invented | attacks
+                modules.add(path.relative_to(root).as_posix())
+    assert modules == audited | invented | attacks
 
 
 # -- twins: what the audit must catch --------------------------------------------------------------
@@ -403,23 +403,23 @@ def message(plan, record, *, report=None, name=None, epoch=EPOCH, headers=(), se
 
 
 def post(body, headers=()):
-    known = [("host", "collector.example"), ("content-type", "application/json"), *headers]
-    known.append(("content-length", str(len(body))))
-    return Request("POST", "https://collector.example/v1/collections/menu/reports", tuple(known), body)
+    fields = [("host", "collector.example"), ("content-type", "application/json"), *headers]
+    fields.append(("content-length", str(len(body))))
+    return Request("POST", "https://collector.example/v1/collections/menu/reports", tuple(fields), body)
 
 
 @pytest.mark.parametrize("plan", [PLAN, SMALL], ids=["grr", "kvue"])
 def test_an_honest_client_of_ones_own_passes(plan):
-    found = audit_messages(message, plan)
-    assert found.sound, str(found)
-    assert str(found).splitlines()[1] == "sound"
+    audit = audit_messages(message, plan)
+    assert audit.sound, str(audit)
+    assert str(audit).splitlines()[1] == "sound"
 
 
 def test_a_client_that_refuses_a_record_is_caught():
     """``plan.report`` is for programs, and refuses; a client maps the record instead."""
-    found = audit_messages(message, SMALL, others=[{"unknown": 3}])
-    assert len(found.findings) == 1
-    assert "record 3: no valid report was sent, 1 times (a key is not in the plan" in found.findings[0]
+    audit = audit_messages(message, SMALL, others=[{"unknown": 3}])
+    assert len(audit.findings) == 1
+    assert "record 3: no valid report was sent, 1 times (a key is not in the plan" in audit.findings[0]
 
 
 def length_twin(plan, record):
@@ -486,11 +486,11 @@ EXACT = {
 @pytest.mark.parametrize("name", EXACT)
 def test_what_depends_on_the_record_is_caught(name):
     make, part = EXACT[name]
-    found = audit_messages(
+    audit = audit_messages(
         make, PLAN, [{}, {"0": 5}], devices=60
     )  # all hold one record in 2^-59 of runs
-    assert any(part in finding for finding in found.findings), str(found)
-    assert all("{" not in finding for finding in found.findings), "a finding shows no record"
+    assert any(part in finding for finding in audit.findings), str(audit)
+    assert all("{" not in finding for finding in audit.findings), "a finding shows no record"
 
 
 def test_bytes_between_cells_are_caught():
@@ -500,8 +500,8 @@ def test_bytes_between_cells_are_caught():
         request = message(plan, record)
         return post(request.body.replace(b'"cells":[', b'"cells":[ ' if record else b'"cells":['))
 
-    found = audit_messages(make, SMALL)
-    assert found.findings == ("bytes: messages with equal cells differ in more than their id",)
+    audit = audit_messages(make, SMALL)
+    assert audit.findings == ("bytes: messages with equal cells differ in more than their id",)
 
 
 def identifier(coins, address_words):
@@ -539,31 +539,31 @@ def reuse(first, kind="<u4"):
 def test_the_leak_of_the_budget_is_caught():
     """Half of 200 devices leak. Guesses must beat 37 or so of 200, and are right for 104 +- 7: they
     fall short with a chance below 1e-20."""
-    found = audit_messages(leaky_budget, PLAN)
-    assert any("guessed right" in finding for finding in found.findings), str(found)
-    assert found.guesses.right > 0.3 * found.guesses.messages
-    assert found.guesses.allowed < 0.053
-    assert "little-endian words 0 to 3" in found.guesses.attack
-    assert found.cells.epsilon <= 0.1, "cells alone look honest"
-    threshold = int(stats.binom.isf(1e-9 / 5 / 13, 200, found.guesses.allowed)) + 1
+    audit = audit_messages(leaky_budget, PLAN)
+    assert any("guessed right" in finding for finding in audit.findings), str(audit)
+    assert audit.guesses.right > 0.3 * audit.guesses.messages
+    assert audit.guesses.allowed < 0.053
+    assert "little-endian words 0 to 3" in audit.guesses.attack
+    assert audit.cells.epsilon <= 0.1, "cells alone look honest"
+    threshold = int(stats.binom.isf(1e-9 / 5 / 13, 200, audit.guesses.allowed)) + 1
     assert stats.binom.cdf(threshold, 200, 0.5 + 0.5 / 21) < 1e-20
 
 
 @pytest.mark.parametrize("first", [-1, 0, 1, 2])
 @pytest.mark.parametrize("kind", ["<u4", ">u4"])
 def test_ids_that_are_coins_are_caught(first, kind):
-    found = audit_messages(reuse(first, kind), PLAN, devices=120)
+    audit = audit_messages(reuse(first, kind), PLAN, devices=120)
     order = "little" if kind == "<u4" else "big"
-    told = f"{order}-endian words {first} to {first + 3} of the coins"
-    assert any(told in finding for finding in found.findings), str(found)
+    words = f"{order}-endian words {first} to {first + 3} of the coins"
+    assert any(words in finding for finding in audit.findings), str(audit)
 
 
 @pytest.mark.parametrize("mechanism", ["privkv", "optimal", "shist", "pairs"])
 def test_ids_that_are_coins_are_caught_where_they_do_not_tell_the_record(mechanism):
     """The id draws the cells again from the true record more often than any other id would."""
     plan = example_plan(Schema.of(2, 1, 5), mechanism, "0.5")
-    found = audit_messages(reuse(0), plan)
-    assert any("draw the same cells again" in finding for finding in found.findings), str(found)
+    audit = audit_messages(reuse(0), plan)
+    assert any("draw the same cells again" in finding for finding in audit.findings), str(audit)
 
 
 def digest(*parts):
@@ -597,8 +597,8 @@ IDS = {
 
 @pytest.mark.parametrize("name", IDS)
 def test_ids_that_depend_on_record_or_cells_are_caught(name):
-    found = audit_messages(IDS[name], SMALL, devices=400)
-    assert any(finding.startswith("id: ") for finding in found.findings), str(found)
+    audit = audit_messages(IDS[name], SMALL, devices=400)
+    assert any(finding.startswith("id: ") for finding in audit.findings), str(audit)
 
 
 def test_a_device_that_tells_the_truth_is_caught_by_its_cells():
@@ -606,8 +606,8 @@ def test_a_device_that_tells_the_truth_is_caught_by_its_cells():
         state = 1 + plan.schema.index[next(iter(record))] if record else 0
         return message(plan, record, report=Report(plan.hash, (0, 1 + state)))
 
-    found = audit_messages(make, PLAN)
-    assert any("cells alone" in finding for finding in found.findings), str(found)
+    audit = audit_messages(make, PLAN)
+    assert any("cells alone" in finding for finding in audit.findings), str(audit)
 
 
 def test_some_reports_without_id_are_caught():
@@ -616,8 +616,8 @@ def test_some_reports_without_id_are_caught():
         name = secrets.token_hex(16) if record else None
         return Report(plan.hash, report.cells, name).dumps()
 
-    found = audit_messages(make, SMALL)
-    assert any("some have none" in finding for finding in found.findings)
+    audit = audit_messages(make, SMALL)
+    assert any("some have none" in finding for finding in audit.findings)
 
 
 # -- the audit itself ------------------------------------------------------------------------------
@@ -636,7 +636,7 @@ def test_the_false_alarm_is_as_stated():
         audit_messages(make, SMALL, devices=60, false_alarm=0.2, coins=Coins.stated(number))
         for number in range(40)
     ]
-    assert sum(not found.sound for found in audits) <= 22
+    assert sum(not audit.sound for audit in audits) <= 22
     assert stats.binom.sf(22, 40, 0.2) < 1e-6
 
 
@@ -672,8 +672,8 @@ def test_all_forms_of_a_message_are_read_alike():
         cells = plan.report({"1": 5}, Coins.stated("forms"), 0).cells
         packed = plan.packing.packed(reports).tobytes()
         report = Report(plan.hash, cells, name.hex())
-        for sent in (report.dumps(), message(plan, {}, report=report, name=name.hex())):
-            assert (read_message(plan, sent).cells, read_message(plan, sent).id) == (cells, name)
+        for content in (report.dumps(), message(plan, {}, report=report, name=name.hex())):
+            assert (read_message(plan, content).cells, read_message(plan, content).id) == (cells, name)
         binary = read_message(plan, encode_binary(plan.hash, EPOCH, name, packed))
         assert (binary.cells, binary.id, binary.parts["epoch"]) == (cells, name, EPOCH)
 
@@ -747,8 +747,8 @@ def test_a_stand_in_sees_what_goes_over_the_wire(tmp_path):
                 head, _, body = data.partition(b"\r\n\r\n")
                 lines.append([*head.split(b"\r\n"), body])
                 method, path, _ = lines[-1][0].decode().split(" ")
-                said = network.handle_request(httpx.Request(method, f"{URL}{path}", content=body))
-                text = said.read()
+                answer = network.handle_request(httpx.Request(method, f"{URL}{path}", content=body))
+                text = answer.read()
                 connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(text) + text)
 
     thread = threading.Thread(target=serve)
@@ -767,7 +767,7 @@ def test_a_stand_in_sees_what_goes_over_the_wire(tmp_path):
         masked = [line[:-1], expected]
         if request.body:  # cells and id differ, and so may the length
             assert sorted(json.loads(line[-1])) == sorted(json.loads(request.body))
-            masked = [[h for h in one if not h.lower().startswith(b"content-length")] for one in masked]
+            masked = [[h for h in row if not h.lower().startswith(b"content-length")] for row in masked]
         assert masked[0] == masked[1]
 
 

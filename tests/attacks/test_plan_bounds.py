@@ -75,9 +75,9 @@ def test_the_bounds_leave_room_for_every_plan_of_the_library(name, scale):
 @pytest.mark.parametrize("depth", [100, 400, 900, 990, 20_000])
 def test_lists_in_lists_are_refused_at_any_depth(depth):
     inside = '{"x":' + "[" * depth + "]" * depth + ","
-    found = audit(inside + PLAN.dumps()[1:])
-    assert found.plan is None
-    assert "unknown member 'x'" in found.findings[0] or "JSON object" in found.findings[0]
+    result = audit(inside + PLAN.dumps()[1:])
+    assert result.plan is None
+    assert "unknown member 'x'" in result.findings[0] or "JSON object" in result.findings[0]
 
 
 def test_findings_are_few_and_short():
@@ -89,10 +89,10 @@ def test_findings_are_few_and_short():
         b'{"format":"' + b"9" * 100_000 + b'"}',
         b'{"format":' + b"[" * 300 + b"]" * 300 + b"}",
     ):
-        found = audit(document)
-        assert not found.sound
-        assert len(found.findings) <= 14
-        assert all(len(finding) < 300 for finding in found.findings)
+        result = audit(document)
+        assert not result.sound
+        assert len(result.findings) <= 14
+        assert all(len(finding) < 300 for finding in result.findings)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_findings_are_few_and_short():
     ids=str,
 )
 def test_a_broken_promise_of_numbers_too_long_to_write_is_one_short_line(channel):
-    found = audit(sealed(channels=[channel]))
-    assert any("breaks its promise of epsilon 1" in finding for finding in found.findings)
-    assert all(len(finding) < 300 for finding in found.findings)
+    result = audit(sealed(channels=[channel]))
+    assert any("breaks its promise of epsilon 1" in finding for finding in result.findings)
+    assert all(len(finding) < 300 for finding in result.findings)
 
 
 @pytest.mark.parametrize("zero", ["0e-999999999", "-0E-999999999", "0e999999999", "0." + "0" * 401])
@@ -139,18 +139,18 @@ def test_a_product_has_no_more_states_than_a_device_can_number():
     whole = {"keys": "whole", "weights": "even"}
     for digits, sound in ((39, True), (40, False), (64, False)):
         channel = {"shape": "product", "digits": digits, "inner": inner}
-        found = audit(sealed(channels=[channel], encode="size", views=whole, epsilon=zero))
-        assert found.sound == sound
-        if found.plan is None:
-            assert found.findings == (f"a product has at most {1 << 62} states",)
+        result = audit(sealed(channels=[channel], encode="size", views=whole, epsilon=zero))
+        assert result.sound == sound
+        if result.plan is None:
+            assert result.findings == (f"a product has at most {1 << 62} states",)
         else:
-            assert found.plan.report_as_client({"Fries": 3}, Coins.secure(), 0).cells == (0, 1)
+            assert result.plan.report_as_client({"Fries": 3}, Coins.secure(), 0).cells == (0, 1)
 
 
 def test_subsets_have_a_bounded_number_of_states_in_all():
-    one = {"shape": "subset", "states": 1024, "size": 1, "show": HALF}
-    few = audit(sealed(channels=[one] * (MOST_SUBSET_STATES // 1024)))
-    many = audit(sealed(channels=[one] * (MOST_SUBSET_STATES // 1024 + 1)))
+    channel = {"shape": "subset", "states": 1024, "size": 1, "show": HALF}
+    few = audit(sealed(channels=[channel] * (MOST_SUBSET_STATES // 1024)))
+    many = audit(sealed(channels=[channel] * (MOST_SUBSET_STATES // 1024 + 1)))
     assert not any("8192 states in all" in finding for finding in few.findings)
     assert any("8192 states in all" in finding for finding in many.findings)
     channels = (Subset(4096, 1, HALF),) * 3
@@ -164,10 +164,10 @@ def test_sets_of_more_keys_than_a_device_compares_are_refused():
         channel = Collision.of(2 * keys, cap, Decimal(1), 16, 1)
         try:
             Plan(Schema.of(keys), Views.whole(keys), "items", (channel,), Decimal(1), "collision")
-            made = True
+            accepted = True
         except PlanError:
-            made = False
-        assert made == sound
+            accepted = False
+        assert accepted == sound
 
 
 # -- faster proofs are the same proofs -------------------------------------------------------------
@@ -176,12 +176,12 @@ def test_sets_of_more_keys_than_a_device_compares_are_refused():
 def extremes(others: int, size: int) -> tuple[int, int]:
     """The likeliest and the unlikeliest choice, by exact numbers throughout."""
     best = {0: (1, 1)}
-    for left in range(1, others + 1):
+    for rest in range(1, others + 1):
         after = {}
-        for need in range(min(left, size) + 1):
-            take = (need << 32) // left
+        for need in range(min(rest, size) + 1):
+            take = (need << 32) // rest
             options = [(best[need - 1], take)] if need else []
-            options += [(best[need], WORD - take)] if need < left else []
+            options += [(best[need], WORD - take)] if need < rest else []
             after[need] = (max(b[0] * w for b, w in options), min(b[1] * w for b, w in options))
         best = after
     return best[size]
@@ -269,8 +269,8 @@ def test_whether_a_ratio_keeps_a_promise_is_decided_exactly(epsilon):
 
 def test_a_key_that_is_listed_twice_is_named():
     keys = [f"k{i}" for i in range(3000)]
-    found = audit(sealed(schema={**PLAN.schema.document(), "keys": [*keys, "k17"]}))
-    assert "key 'k17' is listed twice; list each key once" in found.findings
+    result = audit(sealed(schema={**PLAN.schema.document(), "keys": [*keys, "k17"]}))
+    assert "key 'k17' is listed twice; list each key once" in result.findings
 
 
 def test_a_halfspace_still_counts_its_states():
@@ -294,7 +294,7 @@ def test_the_worst_of_many_channels_is_the_plans_proof():
 
 
 def test_proofs_are_compared_exactly():
-    one, other = Proof(WORD + 1, WORD, (0, 1), ""), Proof(WORD + 2, WORD + 1, (0, 1), "")
-    assert one.exceeds(other)
-    assert not other.exceeds(one)
-    assert not one.exceeds(one)
+    larger, smaller = Proof(WORD + 1, WORD, (0, 1), ""), Proof(WORD + 2, WORD + 1, (0, 1), "")
+    assert larger.exceeds(smaller)
+    assert not smaller.exceeds(larger)
+    assert not larger.exceeds(larger)

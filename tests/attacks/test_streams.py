@@ -33,17 +33,17 @@ PERSONS = st.one_of(
 
 def _inputs(monkeypatch, draw):
     """The blocks that ``draw`` has the cipher encrypt, as rows of four words."""
-    seen = []
+    inputs = []
 
     class Recorder:
         def update(self, plain):
-            seen.append(np.frombuffer(plain, "<u4").reshape(-1, 4))
+            inputs.append(np.frombuffer(plain, "<u4").reshape(-1, 4))
             return bytes(len(plain))
 
     with monkeypatch.context() as patch:
         patch.setattr(Coins, "_cipher", lambda self: Recorder())
         draw(Coins.stated("streams"))
-    return {tuple(row) for rows in seen for row in rows.tolist()}
+    return {tuple(row) for rows in inputs for row in rows.tolist()}
 
 
 def _or_bit_30(person):
@@ -72,15 +72,15 @@ def test_a_bit_set_in_an_address_does_not_part_streams():
 
 def _words_of(keys, device):
     """Every 16 bytes that the coins of these keys hold for this device, under the plan or not."""
-    found = set()
+    chunks = set()
     for key in keys:
         if len(key) != 32:
             continue
         for coins in (Coins(key), Coins(sha256(key + PLAN.hash.encode()).digest())):
             for person in (device, 0):
                 raw = coins.words(person, 0, 64).astype("<u4").tobytes()
-                found |= {raw[at : at + 16] for at in range(0, len(raw) - 15, 4)}
-    return found
+                chunks |= {raw[at : at + 16] for at in range(0, len(raw) - 15, 4)}
+    return chunks
 
 
 @pytest.fixture

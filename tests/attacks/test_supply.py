@@ -68,10 +68,10 @@ def test_the_install_asks_for_hashes(target, file, tmp_path):
     """What ``make`` would run where nothing is installed yet."""
     for name in ("Makefile", "pyproject.toml", "requirements.txt", "requirements-demo.txt"):
         (tmp_path / name).symlink_to(ROOT / name)
-    said = subprocess.run(
+    run = subprocess.run(
         ["make", "-n", target], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    (install,) = [line for line in said.stdout.splitlines() if " -r " in line]
+    (install,) = [line for line in run.stdout.splitlines() if " -r " in line]
     assert "--require-hashes" in install
     assert install.split()[-1] == file
 
@@ -83,8 +83,8 @@ def test_the_demo_installs_nothing_after_everything_is_installed(tmp_path):
     python.parent.mkdir(parents=True)
     python.symlink_to("/bin/true")  # stands for every installation
     subprocess.run(["make", "setup"], cwd=tmp_path, capture_output=True, check=True)
-    said = subprocess.run(
+    run = subprocess.run(
         ["make", "-n", "demo"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "pip" not in said.stdout
-    assert "examples/demo.py" in said.stdout
+    assert "pip" not in run.stdout
+    assert "examples/demo.py" in run.stdout

@@ -119,35 +119,35 @@ def p_value(counts: dict[str, int], law: dict[str, float]) -> float:
     classes = [(counts.get(cells, 0), law[cells]) for cells in law if reports * law[cells] >= 5]
     if rare:
         classes.append((sum(counts.get(cells, 0) for cells in rare), sum(law[cells] for cells in rare)))
-    seen, share = np.array(classes, float).T
+    numbers, share = np.array(classes, float).T
     expected = reports * share / share.sum()
-    return float(chi2.sf(((seen - expected) ** 2 / expected).sum(), len(seen) - 1))
+    return float(chi2.sf(((numbers - expected) ** 2 / expected).sum(), len(numbers) - 1))
 
 
 def plans() -> dict[str, Plan]:
     """The plans of the list, and one by hand: a subset whose sets have one cell each."""
-    made = {}
+    plans = {}
     for name, parameters in PLANS.items():
         keys = KEYS[::2] if name == "ioh" else KEYS  # few enough to have one cell for each report
-        made[name] = Plan.of(Schema.of(keys, 1, 5), name, 1, **parameters)
+        plans[name] = Plan.of(Schema.of(keys, 1, 5), name, 1, **parameters)
     channel = Subset(4, 2, 3 * 2**30)
     facts = Schema.of(KEYS, 1, 5), Views.whole(3), "item", (channel,), channel.proof().epsilon, "grr"
-    return {**made, "subset": Plan(*facts)}
+    return {**plans, "subset": Plan(*facts)}
 
 
 @pytest.mark.sampled
 def test_the_samplers_follow_their_laws(blank_page, scale):
-    seen = set()
+    kinds = set()
     for name, plan in plans().items():
         assert plan.layout.one_cell
         for part in plan.part_plans:
-            seen |= {part.encode, *(channel.shape for channel in part.channels)}
+            kinds |= {part.encode, *(channel.shape for channel in part.channels)}
         law = law_of(plan, RECORD)
         assert abs(sum(law.values()) - 1) < 1e-9
         counts = blank_page.evaluate(DRAW, [plan.dumps(), RECORD, 5000 * scale, 0])
         assert p_value(counts, law) > FALSE_ALARM, name
     used = {"views", "item", "signs", "items", "pair_items", "padded", "size", "any_value"}
-    assert used <= seen, used - seen
+    assert used <= kinds, used - kinds
     shapes = {
         "table",
         "symmetric",
@@ -159,7 +159,7 @@ def test_the_samplers_follow_their_laws(blank_page, scale):
         "coco",
         "subset",
     }
-    assert shapes <= seen, shapes - seen
+    assert shapes <= kinds, shapes - kinds
 
 
 @pytest.mark.sampled

@@ -130,11 +130,11 @@ def assert_documented(bounds: list[tuple[int, int]], on_demand: dict[str, int]) 
     (row,) = (row for row in rows if list(row[1::2]) == limits)
     for kilobytes, (size, _) in zip(row[::2], bounds, strict=True):
         assert float(kilobytes) == pytest.approx(size / 1000, abs=0.1)
-    said = [f"{first} kB" for first, *_ in rows[1:]]
+    sizes = [f"{first} kB" for first, *_ in rows[1:]]
     for readme in (ROOT / "README.md", CLIENT / "README.md"):
         text = readme.read_text()
         assert re.findall(r"([\d.]+ kB) minified and compressed, ([\d.]+ kB) with the notice", text) == [
-            tuple(said)
+            tuple(sizes)
         ]
     for module, size in on_demand.items():
         (kilobytes,) = re.findall(rf"\| `{module}`: .* \| ([\d.]+) kB \|", page)
@@ -239,7 +239,7 @@ def test_package_and_project_agree():
     assert (package["version"], package["license"]) == (keyveil.__version__, project["license"])
     releases = {file.name: re.findall(RELEASE, file.read_text()) for file in SOURCES}
     stating = ["demand.js", "pools.js", "rows.js", "subset.js"]
-    assert {name: found for name, found in releases.items() if found} == {
+    assert {name: versions for name, versions in releases.items() if versions} == {
         name: [keyveil.__version__] for name in stating
     }
     assert (CLIENT / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()

@@ -40,12 +40,12 @@ LEDGER = """() => new Promise((resolve, reject) => {
 def site(running_collector, request) -> Iterator[Site]:
     """The page, with a collection and a plan of its own for each test."""
     name = request.node.originalname.replace("_", "-")[:60].strip("-")
-    with serving(running_collector.url) as made:
-        made.collection = name
+    with serving(running_collector.url) as site:
+        site.collection = name
         keys = [*FOODS, f"made for {name}"[:200]]
-        made.plan = Plan.of(Schema.of(keys, 1, 5), "kvue", 1)
-        running_collector.create(name, made.plan)
-        yield made
+        site.plan = Plan.of(Schema.of(keys, 1, 5), "kvue", 1)
+        running_collector.create(name, site.plan)
+        yield site
 
 
 def filled_in(page: Page, site: Site, orders: dict[str, float]) -> None:
@@ -86,14 +86,14 @@ def state_of(page: Page, site: Site) -> str:
 
 def posts(page: Page) -> list[dict]:
     """The reports that a page sends from now on; grows as they are sent."""
-    sent: list[dict] = []
+    bodies: list[dict] = []
 
     def note(request) -> None:
         if request.method == "POST":
-            sent.append(json.loads(request.post_data))
+            bodies.append(json.loads(request.post_data))
 
     page.on("request", note)
-    return sent
+    return bodies
 
 
 def ledgers(page: Page, site: Site) -> dict | None:
@@ -142,17 +142,17 @@ def only_answer(page: Page, site: Site) -> dict[str, Any]:
 
 
 def test_nothing_is_drawn_or_sent_before_consent(watched_page, site, running_collector):
-    page, sent = watched_page, posts(watched_page)
+    page, bodies = watched_page, posts(watched_page)
     filled_in(page, site, {"Pepsi": 4.5})
     for _ in range(5):
         page.get_by_role("button", name="Throw the coins again").click()
     assert ledgers(page, site) is None
-    assert sent == []
+    assert bodies == []
     page.get_by_role("button", name="Do not send").click()
     expect(page.get_by_role("status")).to_have_text("Nothing was sent.")
     page.wait_for_timeout(700)
     assert ledgers(page, site) is None
-    assert sent == []
+    assert bodies == []
     assert running_collector.reports(site.collection) == 0
 
 
@@ -216,7 +216,7 @@ def test_the_colours_of_the_page_can_be_the_notices(watched_page, site):
 def test_two_tabs_at_once_send_one_report(watch, site, running_collector):
     context = watch.context()
     tabs = [context.new_page() for _ in range(3)]
-    sent = [posts(tab) for tab in tabs]
+    bodies_by_tab = [posts(tab) for tab in tabs]
     for rating, tab in enumerate(tabs):
         filled_in(tab, site, {"Pepsi": 1 + 2 * rating})
     # all tabs agree in the same moment: they listen to one message
@@ -237,7 +237,7 @@ def test_two_tabs_at_once_send_one_report(watch, site, running_collector):
         )
     thanked = [tab for tab in tabs if "Sent and" in tab.get_by_role("status").inner_text()]
     assert len(thanked) == 1, "the answers of the other tabs were not sent"
-    reports = [body["reports"][0] for bodies in sent for body in bodies]
+    reports = [body["reports"][0] for bodies in bodies_by_tab for body in bodies]
     assert {json.dumps(report) for report in reports} == {
         json.dumps({"id": answer["id"], "cells": answer["cells"]})
     }
@@ -379,21 +379,23 @@ def test_a_page_learns_why_a_collection_cannot_be_asked(watch, watched_page, sit
     watch.allow("status of 40[34]")
     foreign = {"origins": ["https://shop.example"]}
     running_collector.create("foreign", Plan.of(Schema.of(FOODS, 1, 5), "rr", 1), **foreign)
-    page, asked = watched_page, []
+    page, methods = watched_page, []
     page.goto(f"{site.url}/blank")
 
     def note(request) -> None:
         if request.url.startswith(running_collector.url):
-            asked.append(request.method)
+            methods.append(request.method)
 
     page.on("request", note)
-    said = [page.evaluate(ANSWER, [running_collector.url, name])["said"] for name in ("nope", "foreign")]
-    assert said == [
+    texts = [
+        page.evaluate(ANSWER, [running_collector.url, name])["said"] for name in ("nope", "foreign")
+    ]
+    assert texts == [
         "ClientError: there is no collection 'nope' here; nothing was sent",
         f"ClientError: the collection 'foreign' does not allow pages of {site.url}: "
         "see --origin of keyveil collection create; nothing was sent",
     ]
-    assert asked == ["GET", "GET"]
+    assert methods == ["GET", "GET"]
 
 
 CLIENT_OF = """async ([url, name]) => {
@@ -425,10 +427,10 @@ def test_without_room_nothing_is_drawn_or_sent(watch, site, running_collector):
     page.goto(f"{site.url}/blank")
     devices = page.context.new_cdp_session(page)
     devices.send("Storage.overrideQuotaForOrigin", {"origin": site.url, "quotaSize": 1})
-    sent = posts(page)
-    said = page.evaluate(CLIENT_OF, [running_collector.url, site.collection])
-    assert said == "ClientError: this browser cannot keep the ledger"
-    assert sent == []
+    bodies = posts(page)
+    message = page.evaluate(CLIENT_OF, [running_collector.url, site.collection])
+    assert message == "ClientError: this browser cannot keep the ledger"
+    assert bodies == []
     devices.send("Storage.overrideQuotaForOrigin", {"origin": site.url})
     assert page.evaluate(CLIENT_OF, [running_collector.url, site.collection]) == "counted"
 
@@ -447,13 +449,13 @@ def test_a_sandboxed_page_without_storage_says_so(watch, site):
 
     page.route(f"{site.url}/**", fulfil)
     page.goto(f"{site.url}/blank")
-    said = page.evaluate(
+    message = page.evaluate(
         """async () => {
           const { Client } = await import("/src/index.js");
           return new Client("http://127.0.0.1", { cap: 4 }).budget().catch(String);
         }"""
     )
-    assert said == "ClientError: this browser cannot keep the ledger"
+    assert message == "ClientError: this browser cannot keep the ledger"
 
 
 def test_a_report_that_is_not_counted_is_not_said_to_be_on_its_way(watch, watched_page, site):
@@ -479,12 +481,12 @@ def test_without_a_secure_context_it_says_so(chromium, site):
 
     page.route("http://plain.test/**", fulfil)
     page.goto("http://plain.test/blank")
-    said = page.evaluate(
+    message = page.evaluate(
         """async () => { const { Client } = await import("/src/index.js");
         try { new Client("https://collector.example", { cap: 4 }) }
         catch (error) { return String(error) } }"""
     )
-    assert said.startswith("ClientError: this page is not a secure context (https or localhost), so")
+    assert message.startswith("ClientError: this page is not a secure context (https or localhost), so")
     context.close()
 
 
@@ -506,8 +508,8 @@ def look_and_agree(watch: Any, site: Site, scheme: str, width: int) -> None:
     page = context.new_page()
     filled_in(page, site, {"Hamburger": 4})
     page.add_script_tag(path=str(CLIENT / "node_modules" / "axe-core" / "axe.min.js"))
-    found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
-    assert [v["id"] for v in found["violations"] if v["impact"] in ("serious", "critical")] == []
+    result = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    assert [v["id"] for v in result["violations"] if v["impact"] in ("serious", "critical")] == []
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     for _ in range(40):
         page.keyboard.press("Tab")
@@ -605,18 +607,18 @@ def test_nothing_but_the_report_leaves(watch, site, running_collector):
     context = watch.context()
     context.add_cookies([{"name": "seen", "value": "before", "url": running_collector.url}])
     page = context.new_page()
-    asked: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
 
     def note(request) -> None:
         if request.url.startswith(running_collector.url) and request.method != "OPTIONS":
-            asked.append({"headers": request.all_headers(), "body": request.post_data})
+            requests.append({"headers": request.all_headers(), "body": request.post_data})
 
     filled_in(page, site, {"Pepsi": 2})
     page.on("request", note)
     agreed(page)
-    filled = [request for request in asked if request["body"]]
+    filled = [request for request in requests if request["body"]]
     assert len(filled) == 1
-    for request in asked:
+    for request in requests:
         assert not {"cookie", "referer", "authorization"} & set(request["headers"])
     body = json.loads(filled[0]["body"])
     assert set(body) == {"plan", "epoch", "reports"}

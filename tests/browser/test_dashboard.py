@@ -39,9 +39,9 @@ def collector(running_collector):
     """The collector of this file, without collections of other tests."""
     yield running_collector
     admin = running_collector.admin
-    for found in admin.get("/v1/collections").json()["collections"]:
-        admin.post(f"/v1/collections/{found['name']}/state", json={"state": "closed"})
-        admin.delete(f"/v1/collections/{found['name']}").raise_for_status()
+    for collection in admin.get("/v1/collections").json()["collections"]:
+        admin.post(f"/v1/collections/{collection['name']}/state", json={"state": "closed"})
+        admin.delete(f"/v1/collections/{collection['name']}").raise_for_status()
 
 
 @pytest.fixture
@@ -151,8 +151,8 @@ def test_the_explorer_answers_queries_beside_the_unconditional_answer(page, coll
         page.get_by_label("Statistic").select_option(kind)
         given = source.answer(f"{kind}(Pepsi | Hamburger)").document()
         alone = source.answer(f"{kind}(Pepsi)").document()
-        said = at_the_terminal(collector, f"{kind}(Pepsi | Hamburger)", f"{kind}(Pepsi)")
-        assert said == json.loads(json.dumps([given, alone]))
+        answers = at_the_terminal(collector, f"{kind}(Pepsi | Hamburger)", f"{kind}(Pepsi)")
+        assert answers == json.loads(json.dumps([given, alone]))
         for role, answer in (("answer", given), ("alone", alone)):
             cell = page.locator(f"[data-role={role}]")
             expect(cell).to_have_attribute("data-value", js_number(answer["value"]))
@@ -181,8 +181,8 @@ def test_what_is_not_estimable_says_how_many_people_it_needs(page, collector):
         f"Not estimable; needs about {expected:,} people."
     )
     page.goto(f"{collector.url}/#/c/menu/matrix?kind=mean")
-    found = collector.admin.get("/v1/collections/menu/conditional", params={"kind": "mean"}).json()
-    cells = [cell for row in found["matrix"] for cell in row if cell]
+    document = collector.admin.get("/v1/collections/menu/conditional", params={"kind": "mean"}).json()
+    cells = [cell for row in document["matrix"] for cell in row if cell]
     unknown = sum(cell["value"] is None or cell["low"] is cell["high"] is None for cell in cells)
     assert unknown > 0
     expect(page.locator('g[fill="url(#hatched)"] rect')).to_have_count(unknown)
@@ -191,8 +191,8 @@ def test_what_is_not_estimable_says_how_many_people_it_needs(page, collector):
 def test_a_cell_of_the_matrix_is_round_where_there_is_no_sign(page, collector):
     filled(collector, epsilon=2, number=20_000)
     enter(page, collector, "c/menu/matrix?kind=mean")
-    found = collector.admin.get("/v1/collections/menu/conditional", params={"kind": "mean"}).json()
-    cells = [cell for row in found["matrix"] for cell in row if cell and cell["low"] is not None]
+    document = collector.admin.get("/v1/collections/menu/conditional", params={"kind": "mean"}).json()
+    cells = [cell for row in document["matrix"] for cell in row if cell and cell["low"] is not None]
     signs = [cell["shown"] for cell in cells]
     area = page.get_by_role("group", name="mean of the row's key given the column's")
     shapes = area.locator("svg path[fill^=rgb]")
@@ -220,17 +220,17 @@ def test_the_matrix_and_the_rules_are_the_library_s(page, collector):
     expect(drawing.locator("[aria-label=tip]")).to_contain_text(words)
     expect(page.locator("#cell")).to_contain_text("frequency(Hamburger | Pepsi); ")
     page.goto(f"{collector.url}/#/c/menu/rules")
-    found = collector.admin.get("/v1/collections/menu/rules").json()
-    expect(page.locator(".listing tbody tr")).to_have_count(len(found["rules"]))
+    document = collector.admin.get("/v1/collections/menu/rules").json()
+    expect(page.locator(".listing tbody tr")).to_have_count(len(document["rules"]))
     lifts = page.eval_on_selector_all(
         "td[data-kind=lift]", "cells => cells.map(cell => Number(cell.dataset.value))"
     )
-    assert lifts == [rule["lift"]["value"] for rule in found["rules"]]
+    assert lifts == [rule["lift"]["value"] for rule in document["rules"]]
     shares = page.eval_on_selector_all(
         "td[data-kind=frequency]", "cells => cells.map(cell => Number(cell.dataset.value))"
     )
     parts = ("frequency", "reverse", "support")
-    assert shares == [rule[part]["value"] for rule in found["rules"] for part in parts]
+    assert shares == [rule[part]["value"] for rule in document["rules"] for part in parts]
     page.get_by_role("button", name="Lift").click()
     expect(page.locator("th[aria-sort=descending]")).to_have_text("Lift")
     link = page.url
@@ -333,13 +333,13 @@ def test_names_of_keys_are_text_wherever_they_stand(page, collector, tmp_path):
 
 def test_a_token_stays_out_of_addresses_logs_and_other_tabs(page, collector):
     filled(collector)
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls = []
+    page.on("request", lambda request: urls.append(request.url))
     enter(page, collector)
     page.get_by_role("link", name="menu").click()
     expect(page.locator("td[data-kind]")).to_have_count(10)
     secret = collector.admin_token.split("_", 2)[2]
-    assert not [url for url in [*asked, page.url] if secret in url]
+    assert not [url for url in [*urls, page.url] if secret in url]
     assert secret not in collector.process.log.read_text()
     assert secret not in page.evaluate("JSON.stringify(localStorage) + document.cookie")
     other = page.context.new_page()
@@ -412,8 +412,8 @@ def test_an_admin_makes_pauses_and_closes_a_collection(page, collector, tmp_path
     expect(page.locator(".facts dd").last).to_have_text("2")
     assert client.get("/v1/collections/survey").json()["round"] == 2
     page.get_by_role("button", name="Make a token").click()
-    made = page.locator("[data-role=token]").text_content()
-    headers = {"authorization": f"Bearer {made}"}
+    token = page.locator("[data-role=token]").text_content()
+    headers = {"authorization": f"Bearer {token}"}
     assert client.get("/v1/collections/survey/status", headers=headers).status_code == 200
     page.get_by_role("dialog").get_by_role("button", name="Done").click()
     page.get_by_role("button", name="Close", exact=True).click()
@@ -495,10 +495,10 @@ def test_axe_finds_nothing_serious(page, collector, scheme):
 
 def axe(page: Page) -> None:
     page.evaluate(AXE.read_text() + "; 0")  # by the debugger, which the page's policy does not concern
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     serious = [
         (rule["id"], node["html"][:200], node.get("failureSummary"))
-        for rule in found["violations"]
+        for rule in result["violations"]
         if rule["impact"] in ("serious", "critical")
         for node in rule["nodes"]
     ]
@@ -524,13 +524,13 @@ def test_the_keyboard_reaches_everything(page, collector):
     enter(page, collector, "c/menu/answers")
     expect(page.locator("td[data-kind]")).to_have_count(10)
     page.evaluate("document.activeElement.blur()")
-    seen = set()
+    texts = set()
     for _ in range(40):
         page.keyboard.press("Tab")
-        seen.add(
+        texts.add(
             page.evaluate("document.activeElement.textContent.trim() || document.activeElement.type")
         )
-    assert {"Skip to content", "Explore", "Manage", "CSV", "Frequency", "Hamburger"} <= seen
+    assert {"Skip to content", "Explore", "Manage", "CSV", "Frequency", "Hamburger"} <= texts
 
 
 def at_the_terminal(collector, *queries: str):

@@ -33,15 +33,15 @@ class Demo:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # if these tests ignore it
         )
         assert self.process.stdout is not None
-        said = [self.process.stdout.readline() for _ in range(3)]
-        addresses = [re.search(r"http://127\.0\.0\.1:\d+/\S+", line) for line in said[:2]]
-        self.dashboard, self.page = (found[0] for found in addresses if found is not None)
+        lines = [self.process.stdout.readline() for _ in range(3)]
+        addresses = [re.search(r"http://127\.0\.0\.1:\d+/\S+", line) for line in lines[:2]]
+        self.dashboard, self.page = (match[0] for match in addresses if match is not None)
 
     def interrupt(self) -> tuple[int, str]:
         """Ctrl-C; its exit code and what it wrote to stderr."""
         self.process.send_signal(signal.SIGINT)
-        said = self.process.communicate(timeout=60)[1]
-        return self.process.returncode, said
+        errors = self.process.communicate(timeout=60)[1]
+        return self.process.returncode, errors
 
     def close(self) -> None:
         """End it if it has not ended."""
@@ -116,6 +116,6 @@ def test_the_page_that_asks_is_for_everyone(watch, demo):
         ordered(page, demo)
         expect(page.get_by_role("button", name="Send one message")).to_be_visible()
         page.add_script_tag(path=str(AXE))
-        found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
-        assert [v["id"] for v in found["violations"] if v["impact"] in ("serious", "critical")] == []
+        result = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+        assert [v["id"] for v in result["violations"] if v["impact"] in ("serious", "critical")] == []
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")

@@ -187,9 +187,9 @@ REPORTS: dict[str, tuple[Callable[[Handler], None], str]] = {
 
 @pytest.fixture(scope="module")
 def hostile() -> Iterator[Hostile]:
-    made = Hostile()
-    yield made
-    made.close()
+    server = Hostile()
+    yield server
+    server.close()
 
 
 @pytest.fixture
@@ -213,20 +213,20 @@ def answered(page: Page, hostile: Hostile, **answers: Callable[[Handler], None])
 
 
 def test_what_it_says_about_a_collection_is_refused_before_the_record_is_read(page, hostile):
-    for what, (kind, answer, said) in REFUSED.items():
-        told = answered(page, hostile, **{kind: answer})
-        assert re.search(said, told.get("said", "")), f"{what}: {told}"
-        assert re.match("(ClientError|PlanError): [^\n]+$", told["said"]), what
-        assert (told["reads"], told["spent"]) == (0, "0"), what
+    for what, (kind, answer, reason) in REFUSED.items():
+        outcome = answered(page, hostile, **{kind: answer})
+        assert re.search(reason, outcome.get("said", "")), f"{what}: {outcome}"
+        assert re.match("(ClientError|PlanError): [^\n]+$", outcome["said"]), what
+        assert (outcome["reads"], outcome["spent"]) == (0, "0"), what
         assert not [path for path in hostile.asked if "POST" in path or "elsewhere" in path], what
-        assert told["seconds"] < 30, what
+        assert outcome["seconds"] < 30, what
 
 
 def test_what_it_says_about_a_report_never_loses_or_changes_it(page, hostile):
     for what, (answer, state) in REPORTS.items():
-        told = answered(page, hostile, report=answer)
-        assert (told.get("state"), told["reads"]) == (state, 1), f"{what}: {told}"
-        assert told["spent"] == PLAN.document()["epsilon"]["proven"], what
+        outcome = answered(page, hostile, report=answer)
+        assert (outcome.get("state"), outcome["reads"]) == (state, 1), f"{what}: {outcome}"
+        assert outcome["spent"] == PLAN.document()["epsilon"]["proven"], what
         assert not [path for path in hostile.asked if "elsewhere" in path], what
 
     def failing(handler: Any) -> None:
@@ -235,8 +235,8 @@ def test_what_it_says_about_a_report_never_loses_or_changes_it(page, hostile):
         failure = {"id": report["id"], "reason": TEXT, "retry": True}
         sent(json.dumps({"accepted": 0, "failed": [failure]}).encode())(handler)
 
-    told = answered(page, hostile, report=failing)
-    assert (told["state"], told["reason"]) == ("waiting", "unreadable")
+    outcome = answered(page, hostile, report=failing)
+    assert (outcome["state"], outcome["reason"]) == ("waiting", "unreadable")
 
 
 def test_the_honest_answers_are_counted(page, hostile):

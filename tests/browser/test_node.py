@@ -47,19 +47,21 @@ def read(texts: list[str]) -> list[str | None]:
 
 def plans() -> list[Plan]:
     """Plans of all mechanisms at several epsilons, and of channels with special proofs."""
-    made = []
+    plans = []
     for name in REGISTRY:
         for keys, epsilon in ((3, "0.3"), (6, "6"), (20, "1.5")):
             most = min(keys, REGISTRY[name].most_keys)
-            made.append(example_plan(Schema.of(most, 0, 10), name, epsilon))
+            plans.append(example_plan(Schema.of(most, 0, 10), name, epsilon))
     for states in (3, 9, 27, 81):
         for size in {1, 2, states // 2, states - 1}:
-            made.append(_of(states - 1, Subset(states, size, 2**31 + 12345)))
+            plans.append(_of(states - 1, Subset(states, size, 2**31 + 12345)))
     small = Table(((3 * 2**30, 2**30), (2**30, 3 * 2**30), (2**31, 2**31)))
-    made.append(_of(6, Hash(6, 16, 7, small)))
+    plans.append(_of(6, Hash(6, 16, 7, small)))
     schema, channel = Schema.of(4), Product(4, Table(((3 * 2**30, 2**30), (2**30, 3 * 2**30))))
-    made.append(Plan(schema.at(1), Views.whole(4), "views", (channel,), channel.proof().epsilon, "kvue"))
-    return made
+    plans.append(
+        Plan(schema.at(1), Views.whole(4), "views", (channel,), channel.proof().epsilon, "kvue")
+    )
+    return plans
 
 
 def _of(keys: int, channel: Any) -> Plan:
@@ -69,10 +71,10 @@ def _of(keys: int, channel: Any) -> Plan:
 
 
 def test_the_client_proves_what_the_library_proves():
-    made = plans()
-    assert len(made) > 100
-    texts = [canonical(plan.document()).decode() for plan in made]
-    assert read(texts) == [plan.document()["epsilon"]["proven"] for plan in made]
+    examples = plans()
+    assert len(examples) > 100
+    texts = [canonical(plan.document()).decode() for plan in examples]
+    assert read(texts) == [plan.document()["epsilon"]["proven"] for plan in examples]
 
 
 def mutated(body: dict[str, Any], chance: random.Random) -> str:
@@ -102,11 +104,11 @@ def test_the_client_refuses_what_breaks_its_promise(scale):
     bodies = [plan.document() for plan in plans() if len(plan.schema.keys) <= 20]
     texts = [mutated(chance.choice(bodies), chance) for _ in range(400 * scale)]
     for text, proven in zip(texts, read(texts), strict=True):
-        found = audit(text)
-        if found.sound:
+        result = audit(text)
+        if result.sound:
             assert proven == json.loads(text)["epsilon"]["proven"]
         elif proven is not None:
-            assert found.worst is not None
-            assert found.worst.keeps(found.promised)
-            assert str(found.proven.normalize()) == proven or found.proven == found.worst.epsilon
-            assert len(found.findings) == 1, found.findings
+            assert result.worst is not None
+            assert result.worst.keeps(result.promised)
+            assert str(result.proven.normalize()) == proven or result.proven == result.worst.epsilon
+            assert len(result.findings) == 1, result.findings

@@ -103,8 +103,8 @@ def test_a_module_that_cannot_be_loaded_is_no_connection(watch, page, name, fail
     page.unroute_all()
     assert page.evaluate(ANSWER, name) == "counted"
     assert page.evaluate(ANSWER, name) == "counted"
-    answers, spent, sent, read = page.evaluate(NOW)
-    assert (len(answers), spent, sent, read) == (1, answers[0]["epsilon"], [name], True)
+    answers, spent, paths, read = page.evaluate(NOW)
+    assert (len(answers), spent, paths, read) == (1, answers[0]["epsilon"], [name], True)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_a_loader_that_throws_at_once(blank_page):
 
 def with_policy(watch: Any, site: Site, monkeypatch: Any, policy: str, integrity: Any = None) -> Page:
     """A page whose policy knows its inline module by a nonce, and pins modules by an import map."""
-    found = f"default-src 'none'; script-src {policy}; require-trusted-types-for 'script'"
-    monkeypatch.setattr(Site, "policy", found)
+    header = f"default-src 'none'; script-src {policy}; require-trusted-types-for 'script'"
+    monkeypatch.setattr(Site, "policy", header)
     pins = json.dumps({"integrity": integrity or {}})
     monkeypatch.setitem(
         site.pages,
@@ -215,8 +215,8 @@ def test_the_notice_tries_again_to_load_a_module(watch, page):
 
 def test_a_stored_report_needs_no_module(watch, page):
     """It was drawn on an earlier visit; now only the collector can be reached."""
-    kept = "() => { window.client = device({ storage: undefined }) }"  # in IndexedDB
-    page.evaluate(kept)
+    make_client = "() => { window.client = device({ storage: undefined }) }"  # in IndexedDB
+    page.evaluate(make_client)
     waits = """async () => {
       const offer = await client.offer("coco");
       world.down = true;
@@ -227,7 +227,7 @@ def test_a_stored_report_needs_no_module(watch, page):
     blocked(watch, page, FOR_SHAPES)
     with_notice(page, PLANS)
     files = requested(page)
-    page.evaluate(kept)
+    page.evaluate(make_client)
     page.wait_for_function(
         "async () => (await client.answers()).map(({ state }) => state).join() === 'counted'"
     )
@@ -262,10 +262,10 @@ def test_what_is_for_troubles_is_loaded_when_something_is_wrong(watch, blank_pag
     shows(page, "Nothing was sent: there is no connection now.")
     assert files == []
     page.evaluate("() => { world.down = false; world.about = { state: 'closed' } }")
-    said = (
+    call = (
         "async () => { try { await client.plan('Tea', PIN) } catch (e) { return [e.code, e.message] } }"
     )
-    pinned = said.replace("PIN", f"'{'0' * 64}'")
+    pinned = call.replace("PIN", f"'{'0' * 64}'")
     expected = (
         "refused: plan; nothing was sent" if offline else "the collection's plan is not the expected one"
     )

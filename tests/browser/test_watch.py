@@ -20,10 +20,10 @@ def test_a_planted_fault_is_found(watch, fault):
     page = watch.context().new_page()
     page.set_content(PAGE.format(script=FAULTS[fault]))
     for _ in range(100):
-        if any(fault in seen for seen in watch.faults):
+        if any(fault in line for line in watch.faults):
             break
         page.wait_for_timeout(50)
-    assert any(fault in seen for seen in watch.faults)
+    assert any(fault in line for line in watch.faults)
     watch.faults.clear()
     page.close()
     watch.faults.clear()

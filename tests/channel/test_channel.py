@@ -259,12 +259,12 @@ def test_the_sampler_draws_exactly_the_stated_law(name):
         law = drawn_law(channel, state)
         assert sum(law.values()) == 1
         assert set(law) <= set(range(channel.cells))
-        made = np.array([float(law.get(output, Fraction(0))) for output in range(channel.cells)])
+        chances = np.array([float(law.get(output, Fraction(0))) for output in range(channel.cells)])
         if channel.shape in ("table", "symmetric"):
-            assert np.array_equal(made, stated[state])  # multiples of 2^-32 are doubles
+            assert np.array_equal(chances, stated[state])  # multiples of 2^-32 are doubles
         else:
             # A product of a few doubles, each rounded once.
-            np.testing.assert_allclose(made, stated[state], rtol=1e-15 * 8, atol=0)
+            np.testing.assert_allclose(chances, stated[state], rtol=1e-15 * 8, atol=0)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -273,11 +273,11 @@ def test_the_proof_is_the_worst_ratio_of_all_pairs_and_outputs(name):
     laws = [drawn_law(channel, state) for state in range(channel.states)]
     worst = max(
         (
-            one[output] / two[output]
-            for one in laws
-            for two in laws
+            first[output] / second[output]
+            for first in laws
+            for second in laws
             for output in range(channel.cells)
-            if one.get(output)
+            if first.get(output)
         ),
         default=Fraction(1),
     )
@@ -288,8 +288,8 @@ def test_the_proof_is_the_worst_ratio_of_all_pairs_and_outputs(name):
     assert Fraction(proof.numerator, proof.denominator) == worst
     if channel.shape in ("halfspace", "hash"):
         return  # names vectors of signs, or the states of the small channel
-    one, two = (laws[state] for state in proof.states)
-    assert max(one[output] / two[output] for output in one if one[output]) == worst
+    first, second = (laws[state] for state in proof.states)
+    assert max(first[output] / second[output] for output in first if first[output]) == worst
 
 
 def test_a_proof_of_a_hash_is_never_less_than_its_worst_ratio():
@@ -414,12 +414,12 @@ def test_covariance_is_that_of_all_outputs_written_out(name):
     decoder = channel.decoder(np.eye(channel.states))
     decoder = decoder[:, ~np.isnan(decoder).any(axis=0)]
     states = np.random.Generator(np.random.PCG64(2)).dirichlet(np.ones(channel.states))
-    seen, sums = states @ outputs, marks @ decoder
-    apart = sums - seen @ sums
-    made = channel.covariance(decoder, states)
+    chances, sums = states @ outputs, marks @ decoder
+    apart = sums - chances @ sums
+    covariance = channel.covariance(decoder, states)
     # Cancellation of squares of the decoder's size.
     slack = 1e-11 * (1 + (decoder**2).max(initial=0))
-    np.testing.assert_allclose(made, (apart * seen[:, None]).T @ apart, atol=slack)
+    np.testing.assert_allclose(covariance, (apart * chances[:, None]).T @ apart, atol=slack)
 
 
 TOLD_APART = {
@@ -463,8 +463,8 @@ def test_a_hash_of_many_items_is_decoded_without_bias(inner):
     """Too large to be checked whenever it is decoded: items are solved for, not searched."""
     channel = Hash(600, 2048, 7, Table(inner))
     assert channel.states * channel.cells > 1 << 20
-    told = channel.mix(np.eye(channel.states)) @ channel.decoder(np.eye(channel.states))
-    np.testing.assert_allclose(told, np.eye(channel.states), atol=1e-9)
+    identity = channel.mix(np.eye(channel.states)) @ channel.decoder(np.eye(channel.states))
+    np.testing.assert_allclose(identity, np.eye(channel.states), atol=1e-9)
 
 
 def test_the_two_decoders_of_bits_are_both_unbiased_and_the_constrained_one_is_better():
@@ -547,7 +547,7 @@ def test_distances_of_an_unknown_shape_are_read_off_its_law_or_its_proof(name, m
 
 
 def brute_variation(law):
-    return max(float(np.abs(one - two).sum()) / 2 for one, two in product(law, law))
+    return max(float(np.abs(first - second).sum()) / 2 for first, second in product(law, law))
 
 
 @pytest.mark.parametrize("name", ["table: more outputs", "symbols: two bits", "subset: two of five"])
@@ -642,10 +642,10 @@ def test_groups_of_states_stay_within_their_law_and_limits_at_any_share(name, sh
         own = np.array([1 - share, share * part, share * (1 - part)])
         # A lie's weight and its mean differ by less than one unit of 2^32.
         np.testing.assert_allclose(own @ channel.group_law(2)[:, 1:], shown, atol=2 / WORD)
-        asked = [(channel.group_limits(counts, share, 2), [group])]
+        cases = [(channel.group_limits(counts, share, 2), [group])]
         if channel.names_states or not channel.one_cell:  # whole outputs have no share
-            asked.append((channel.limits(counts, share), [2 * group, 2 * group + 1]))
-        for limits, at in asked:
+            cases.append((channel.limits(counts, share), [2 * group, 2 * group + 1]))
+        for limits, at in cases:
             assert (limits.counts[at] >= limits.least[at] - 1e-12).all()
             assert (limits.counts[at] <= limits.most[at] + 1e-12).all()
 
@@ -696,7 +696,7 @@ def test_a_state_marks_its_own_position(name):
     channel = EVERY[name]
     positions = channel.positions_of(np.arange(channel.states))
     own = [channel.marked(state) for state in range(channel.states)]
-    assert all(one is None or one[0] == at for one, at in zip(own, positions, strict=True))
+    assert all(cells is None or cells[0] == at for cells, at in zip(own, positions, strict=True))
 
 
 # -- documents -------------------------------------------------------------------------------------
@@ -793,10 +793,10 @@ def test_a_channel_that_breaks_its_promise_is_refused_with_the_pair_and_the_rati
 
 def test_a_broken_promise_in_the_tenth_digit_is_refused():
     """The weights one unit too honest: 1.0000000004 is more than 1."""
-    kept = Symmetric.of(2, Decimal(1))
-    assert kept.check(Decimal(1)).epsilon <= 1
+    channel = Symmetric.of(2, Decimal(1))
+    assert channel.check(Decimal(1)).epsilon <= 1
     with pytest.raises(ChannelError, match=r"e\^1\.000000000\d+ times as likely from state 0"):
-        Symmetric(2, kept.keep + 1, kept.lie - 1).check(Decimal(1))
+        Symmetric(2, channel.keep + 1, channel.lie - 1).check(Decimal(1))
 
 
 def test_an_output_that_only_one_state_sends_is_covered_by_no_epsilon():
@@ -837,15 +837,15 @@ def test_no_symmetric_channel_that_keeps_the_promise_is_more_honest(epsilon):
     """Of all lies and keeps that fit 2^32, for a small number of states."""
     promised = Decimal(epsilon)
     for states in (2, 3, 5):
-        made = Symmetric.of(states, promised)
+        channel = Symmetric.of(states, promised)
         others = states - 1
         best = Fraction(0)
-        for lie in range(made.lie - 2, made.lie + 3):
+        for lie in range(channel.lie - 2, channel.lie + 3):
             room = WORD - others * lie
             keep = min(at_most(lie, promised), room)
             if keep > room - max(others, 1):  # fewer than `others` units may be left over
                 best = max(best, Fraction(keep, lie))
-        assert Fraction(made.keep, made.lie) == best
+        assert Fraction(channel.keep, channel.lie) == best
 
 
 def test_epsilon_is_rounded_up_and_never_claims_less():
@@ -902,7 +902,7 @@ def test_rows_of_marks_are_admitted_as_each_report_is(channel):
     assert not channel.one_cell
     draw = np.random.default_rng(4)
     marks = (draw.random((2000, channel.cells)) < draw.random((2000, 1)) ** 2).astype(np.uint8)
-    told = [channel.admits(tuple(np.flatnonzero(row).tolist())) for row in marks]
-    assert any(told)
-    assert all(told) == (channel.shape == "halfspace" or getattr(channel, "alphabet", 0) == 2)
-    np.testing.assert_array_equal(channel.admits_rows(marks), told)
+    verdicts = [channel.admits(tuple(np.flatnonzero(row).tolist())) for row in marks]
+    assert any(verdicts)
+    assert all(verdicts) == (channel.shape == "halfspace" or getattr(channel, "alphabet", 0) == 2)
+    np.testing.assert_array_equal(channel.admits_rows(marks), verdicts)

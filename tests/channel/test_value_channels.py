@@ -92,10 +92,10 @@ def error_at(channel, weights, law):
 
 def test_intervals_are_runs_of_levels_with_or_without_absent_and_all_but_these():
     for levels in (2, 3, 4):
-        found = {format(p, f"0{levels + 1}b") for p in intervals(levels, 1)}
+        patterns = {format(p, f"0{levels + 1}b") for p in intervals(levels, 1)}
         whole = {format(p, f"0{levels + 1}b") for p in every(levels + 1)}
         # Only from five states on a set of levels can have a gap inside and one at an end.
-        assert found == whole if levels < 4 else found < whole
+        assert patterns == whole if levels < 4 else patterns < whole
     assert len(intervals(9, 1)) == 146
     for levels, keys in ((9, 1), (4, 2), (1, 3)):
         full = (1 << (levels + 1) ** keys) - 1
@@ -104,9 +104,9 @@ def test_intervals_are_runs_of_levels_with_or_without_absent_and_all_but_these()
 
 def test_intervals_of_several_keys_stay_intervals_when_keys_swap_or_values_turn_round():
     for levels, keys in ((3, 2), (1, 3), (2, 2)):
-        found = set(intervals(levels, keys))
+        patterns = set(intervals(levels, keys))
         for move in moves(levels, keys, True):
-            assert {image_of(p, move) for p in found} == found
+            assert {image_of(p, move) for p in patterns} == patterns
 
 
 @pytest.mark.parametrize(("levels", "keys", "turned", "count"), [(9, 1, True, 2), (4, 2, True, 8)])
@@ -114,11 +114,11 @@ def test_moves_are_a_group_that_keeps_what_is_held(levels, keys, turned, count):
     group = moves(levels, keys, turned)
     assert len(set(group)) == count
     rows = digits(levels, keys)
-    for one in group:
-        assert sorted(one) == list(range(len(rows)))
+    for move in group:
+        assert sorted(move) == list(range(len(rows)))
         held = (rows > 0).sum(axis=1)
-        assert ((rows[list(one)] > 0).sum(axis=1) == held).all()
-        assert {tuple(then[x] for x in one) for then in group} == set(group)
+        assert ((rows[list(move)] > 0).sum(axis=1) == held).all()
+        assert {tuple(then[x] for x in move) for then in group} == set(group)
 
 
 @given(st.integers(1, 2**10 - 2))
@@ -247,7 +247,7 @@ def test_tabled_patterns_are_intervals_that_favour_every_state_alike():
     for design in designs():
         group = moves(design.levels, design.keys, design.turns)
         for classes in tabled()[design_name(design)].values():
-            weights = {p: w for one, w in classes for p in orbit(one, group)}
+            weights = {p: w for pattern, w in classes for p in orbit(pattern, group)}
             assert set(weights) <= set(intervals(design.levels, design.keys))
             cover = np.array(list(weights.values())) @ favours(list(weights), design.states)
             # Weights are whole numbers up to a million.
@@ -417,13 +417,13 @@ def test_predicted_error_takes_the_law_of_any_levels(name, given_):
     plan = Plan.of(Schema.of(1), name, 2, **given_)
     levels = plan.schema.levels
     law = key_law(levels, 0.4, 0.2, 0.5)
-    told = forecast_key(plan, 1000, 0.4, 0.2, law=law)
+    prediction = forecast_key(plan, 1000, 0.4, 0.2, law=law)
     channel, weights = plan.channels[0], key_weights(plan.schema)
     spread = channel.covariance(channel.decoder(weights), law) / 1000
-    assert told.frequency == pytest.approx(spread[0, 0], rel=1e-9)
-    assert told.mass == pytest.approx(spread[1, 1], rel=1e-9)
+    assert prediction.frequency == pytest.approx(spread[0, 0], rel=1e-9)
+    assert prediction.mass == pytest.approx(spread[1, 1], rel=1e-9)
     slope = np.array([-0.2, 1.0]) / 0.4
-    assert told.mean == pytest.approx(slope @ spread @ slope, rel=1e-9)
+    assert prediction.mean == pytest.approx(slope @ spread @ slope, rel=1e-9)
 
 
 # -- moments and forecasts -------------------------------------------------------------------------
@@ -450,8 +450,8 @@ def independent(plan: Plan, laws: np.ndarray, people: int) -> np.ndarray:
         for key in keys:
             law = np.outer(law, laws[key]).ravel()
         channel, own = plan.view_channels[view], int(plan.layout.own[view])
-        seen = np.rint(channel.mix(law) * people * plan.views.shares[view]).astype(np.int64)
-        counts[own], counts[own + 1 : own + 1 + channel.cells] = seen.sum(), seen
+        cell_counts = np.rint(channel.mix(law) * people * plan.views.shares[view]).astype(np.int64)
+        counts[own], counts[own + 1 : own + 1 + channel.cells] = cell_counts.sum(), cell_counts
     return counts
 
 
@@ -466,13 +466,13 @@ def test_moments_are_unbiased_whatever_the_law_and_say_their_own_error(name, giv
     levels = plan.schema.levels
     laws = some_laws(levels)
     counts = independent(plan, laws, 1 << 44)
-    found = plan.mechanism.moments(plan, counts)
+    moments = plan.mechanism.moments(plan, counts)
     width = 1 if levels == 1 else 2
     truth = laws @ np.nan_to_num(key_weights(plan.schema))
-    np.testing.assert_allclose(found.values[:, :width], truth[:, :width], atol=1e-7)  # whole counts
-    assert np.isnan(found.values[:, width:]).all()
+    np.testing.assert_allclose(moments.values[:, :width], truth[:, :width], atol=1e-7)  # whole counts
+    assert np.isnan(moments.values[:, width:]).all()
     size = len(plan.views.keys[0])
-    assert found.reports == pytest.approx(np.full(KEYS, (1 << 44) * size / KEYS), rel=1e-6)
+    assert moments.reports == pytest.approx(np.full(KEYS, (1 << 44) * size / KEYS), rel=1e-6)
     exact = np.zeros((KEYS, width, width))
     weighed = [_cells_of(plan, place)[:, :width] for place in range(size)]
     for key in range(KEYS):
@@ -481,11 +481,11 @@ def test_moments_are_unbiased_whatever_the_law_and_say_their_own_error(name, giv
             if key in keys:
                 cells = weighed[keys.index(key)]
                 own = int(plan.layout.own[view])
-                seen = counts[own + 1 : own + 1 + len(cells)].astype(float)
-                squares += (cells * seen[:, None]).T @ cells
-                n += seen.sum()
+                cell_counts = counts[own + 1 : own + 1 + len(cells)].astype(float)
+                squares += (cells * cell_counts[:, None]).T @ cells
+                n += cell_counts.sum()
         exact[key] = (squares / n - np.outer(truth[key, :width], truth[key, :width])) / n
-    np.testing.assert_allclose(found.covariance[:, :width, :width], exact, rtol=1e-4, atol=1e-18)
+    np.testing.assert_allclose(moments.covariance[:, :width, :width], exact, rtol=1e-4, atol=1e-18)
 
 
 def _cells_of(plan: Plan, place: int) -> np.ndarray:
@@ -500,26 +500,28 @@ def _cells_of(plan: Plan, place: int) -> np.ndarray:
     digit = digits(levels, size)[:, place]
     weights = np.nan_to_num(key_weights(plan.schema))[digit]
     given_ = channel.expected()
-    seen = law @ given_
-    information = (given_ / seen) @ given_.T
-    return np.asarray((given_ / seen).T @ np.linalg.pinv(information, rcond=1e-11) @ weights)
+    chances = law @ given_
+    information = (given_ / chances) @ given_.T
+    return np.asarray((given_ / chances).T @ np.linalg.pinv(information, rcond=1e-11) @ weights)
 
 
 @pytest.mark.parametrize(("name", "given_"), PLANS)
 def test_forecasts_are_the_exact_error_where_keys_are_alike(name, given_):
     plan = Plan.of(Schema.of(KEYS), name, 2, **given_)
     prior = Prior.of(KEYS, held=0.4 * KEYS, spread=0.4, between=0)
-    one = Prior(np.array([float(KEYS)]), np.array([0.4]), prior.values[:1], np.array([0.0] * 2 + [1.0]))
-    laws = np.repeat(one.states(plan.schema.levels), KEYS, axis=0)
-    told = forecast(plan, 1 << 40, one)
-    found = plan.mechanism.moments(plan, independent(plan, laws, 1 << 40))
-    known = ~np.isnan(found.covariance[0])
+    single = Prior(
+        np.array([float(KEYS)]), np.array([0.4]), prior.values[:1], np.array([0.0] * 2 + [1.0])
+    )
+    laws = np.repeat(single.states(plan.schema.levels), KEYS, axis=0)
+    errors = forecast(plan, 1 << 40, single)
+    moments = plan.mechanism.moments(plan, independent(plan, laws, 1 << 40))
+    known = ~np.isnan(moments.covariance[0])
     assert known[0, 0]
-    assert (np.isnan(told.covariance[0]) == ~known).all()
-    exact = found.covariance.mean(axis=0)[known]
+    assert (np.isnan(errors.covariance[0]) == ~known).all()
+    exact = moments.covariance.mean(axis=0)[known]
     # Whole counts; covariances that are none but for rounding.
-    np.testing.assert_allclose(told.covariance[0][known], exact, rtol=1e-3, atol=1e-6 * exact.max())
-    assert (told.bias[0][known.any(axis=0)] == 0).all()
+    np.testing.assert_allclose(errors.covariance[0][known], exact, rtol=1e-3, atol=1e-6 * exact.max())
+    assert (errors.bias[0][known.any(axis=0)] == 0).all()
 
 
 @pytest.mark.parametrize(("name", "given_"), PLANS)
@@ -543,9 +545,9 @@ def test_one_report_is_never_certain():
     plan = Plan.of(Schema.of(3), "several", 3)
     counts = np.zeros(plan.layout.cells, np.int64)
     counts[:2] = 1
-    found = plan.mechanism.moments(plan, counts)
-    assert found.reports.tolist() == [1, 1, 0]
-    assert (np.linalg.eigvalsh(found.covariance[:2]) > 0).all()
+    moments = plan.mechanism.moments(plan, counts)
+    assert moments.reports.tolist() == [1, 1, 0]
+    assert (np.linalg.eigvalsh(moments.covariance[:2]) > 0).all()
 
 
 @pytest.mark.parametrize("keys", [2, 3, 4, 5, 6, 9, 100, 3000])
@@ -570,9 +572,10 @@ def test_a_view_of_all_keys_is_decoded_too():
     plan = Plan.of(Schema.of(3), "several", 3, keys=3, levels=2)
     assert len(plan.views) == 1
     laws = some_laws(2)[:3]
-    found = plan.mechanism.moments(plan, independent(plan, laws, 1 << 44))
-    np.testing.assert_allclose(found.values, laws @ key_weights(plan.schema), atol=1e-7)  # whole counts
-    assert len(set(found.reports.tolist())) == 1
+    moments = plan.mechanism.moments(plan, independent(plan, laws, 1 << 44))
+    # Whole counts.
+    np.testing.assert_allclose(moments.values, laws @ key_weights(plan.schema), atol=1e-7)
+    assert len(set(moments.reports.tolist())) == 1
 
 
 @pytest.mark.sampled
@@ -593,13 +596,13 @@ def test_a_simulated_crowd_is_told_within_its_own_error():
         truth = np.array([population.law((k,)) for k in range(10)])
         truth = truth @ np.nan_to_num(key_weights(plan.schema))
         tally = simulate(plan, population, 10**6, Coins.stated("valuechannels"))
-        found = plan.mechanism.moments(plan, tally.counts)
-        error = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
-        off = np.abs(found.values - truth) / error
+        moments = plan.mechanism.moments(plan, tally.counts)
+        error = np.sqrt(np.diagonal(moments.covariance, axis1=1, axis2=2))
+        off = np.abs(moments.values - truth) / error
         width = 1 if plan.schema.levels == 1 else 2
         assert (off[:, :width] < 5.5).all(), name
         # A twin that decodes with the wrong levels is found out.
-        assert (np.abs(found.values[:, 0] - 0.9 * truth[:, 0]) / error[:, 0]).max() > 5.5
+        assert (np.abs(moments.values[:, 0] - 0.9 * truth[:, 0]) / error[:, 0]).max() > 5.5
 
 
 @pytest.mark.parametrize(
@@ -640,17 +643,19 @@ def test_several_keys_pay_for_frequencies_from_epsilon_2_on_and_for_means_from_3
 
     def errors(epsilon, name, **given_):
         plan = Plan.of(Schema.of(40), name, epsilon, **given_)
-        told = forecast(plan, 10**6, prior)
-        mean = np.nan if plan.schema.levels == 1 else told.mean.mean()
-        return np.array([told.frequency.mean(), mean])
+        prediction = forecast(plan, 10**6, prior)
+        mean = np.nan if plan.schema.levels == 1 else prediction.mean.mean()
+        return np.array([prediction.frequency.mean(), mean])
 
     assert errors(1, "several_rr")[0] > 0.99 * errors(1, "rr")[0]
     assert errors(2, "several_rr")[0] < 0.85 * errors(2, "rr")[0]
     assert errors(4, "several_rr", keys=3)[0] < 0.5 * errors(4, "rr")[0]
     for epsilon, goal in ((1, 2), (2, 2), (3, 1.8), (4, 1.5), (5, 1.25)):
-        one, two = (errors(epsilon, name) / errors(epsilon, "kvue") for name in ("optimal", "several"))
-        assert (two.sum() < one.sum()) == (epsilon > 2)
-        assert two.sum() < goal or epsilon <= 2
+        optimal, several = (
+            errors(epsilon, name) / errors(epsilon, "kvue") for name in ("optimal", "several")
+        )
+        assert (several.sum() < optimal.sum()) == (epsilon > 2)
+        assert several.sum() < goal or epsilon <= 2
 
 
 # -- candidates ------------------------------------------------------------------------------------
@@ -679,16 +684,16 @@ def test_candidates_near_a_prior_have_the_best_one_among_them():
         scores = {}
         for kind, listed in (("all", candidates(D(epsilon))), ("near", candidates(D(epsilon), prior))):
             base = forecast(Plan.of(Schema.of(30), "kvue", epsilon), 10**5, prior)
-            made = []
+            totals = []
             for name, given_ in listed:
                 plan = Plan.of(Schema.of(30), name, epsilon, **given_)
                 if plan.schema.levels > 1:
-                    told = forecast(plan, 10**5, prior)
-                    made.append(
-                        told.frequency.mean() / base.frequency.mean()
-                        + told.mean.mean() / base.mean.mean()
+                    prediction = forecast(plan, 10**5, prior)
+                    totals.append(
+                        prediction.frequency.mean() / base.frequency.mean()
+                        + prediction.mean.mean() / base.mean.mean()
                     )
-            scores[kind] = min(made)
+            scores[kind] = min(totals)
         assert scores["near"] <= 1.01 * scores["all"]
         assert scores["near"] < 2
 
@@ -703,8 +708,8 @@ def test_the_limit_of_the_frequency_is_randomised_response(epsilon, frequency):
     law = np.array([1 - frequency, frequency])
     alone = rr.covariance(rr.decoder(np.array([[0.0], [1.0]])), law)[0, 0]
     for levels in (2, 4):
-        found = limit(D(epsilon), key_law(levels, frequency, 0.3, 0.4), "frequency")
-        assert found == pytest.approx(alone, rel=1e-3)  # the solver's own precision
+        bound = limit(D(epsilon), key_law(levels, frequency, 0.3, 0.4), "frequency")
+        assert bound == pytest.approx(alone, rel=1e-3)  # the solver's own precision
 
 
 @pytest.mark.parametrize("goal", GOALS)
@@ -750,9 +755,9 @@ def test_the_shipped_channels_are_within_three_per_cent_of_the_limit(epsilon, fr
 
 def test_the_limit_falls_with_levels_and_five_are_near_nine():
     laws = {levels: key_law(levels, 0.5, 0.2, 0.35) for levels in (2, 3, 5, 9)}
-    found = [limit(D(3), law) for law in laws.values()]
-    assert (np.diff(found) < 0).all()
-    assert found[2] < 1.05 * found[3]
+    limits = [limit(D(3), law) for law in laws.values()]
+    assert (np.diff(limits) < 0).all()
+    assert limits[2] < 1.05 * limits[3]
 
 
 def test_a_limit_is_asked_for_in_bounds():
@@ -782,7 +787,7 @@ def test_the_picture_of_the_limit_is_drawn(tmp_path):
         [line for line in each.lines if line.get_marker() == "^" and not line.get_clip_on()]
         for each in panel.figure.axes
     ]
-    assert [len(found) for found in arrows] == [0, 1], "one line of the second panel leaves the picture"
+    assert [len(marks) for marks in arrows] == [0, 1], "one line of the second panel leaves the picture"
     (arrow,) = arrows[1]
     assert arrow.get_xydata()[0].tolist() == pytest.approx([2.0, 1.75]), (
         "half way from 1 to 4, in ratios"

@@ -65,8 +65,8 @@ def best_tabled(epsilon: Decimal, views: float) -> float:
 
 
 def independent(frequency: float, mean: float) -> np.ndarray:
-    one = np.array([1 - frequency, frequency * (1 - mean) / 2, frequency * (1 + mean) / 2])
-    return np.outer(one, one).ravel()
+    law = np.array([1 - frequency, frequency * (1 - mean) / 2, frequency * (1 + mean) / 2])
+    return np.outer(law, law).ravel()
 
 
 def tight(channel: Channel, epsilon: Decimal) -> None:
@@ -80,9 +80,9 @@ def tight(channel: Channel, epsilon: Decimal) -> None:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("states", KEYS)
 def test_closed_forms_keep_their_promise_and_use_it(states: int, epsilon: Decimal):
-    found = closed(states, epsilon)
-    assert list(found) == list(CLOSED_FORMS)
-    for channel in found.values():
+    channels = closed(states, epsilon)
+    assert list(channels) == list(CLOSED_FORMS)
+    for channel in channels.values():
         assert channel.states == states
         tight(channel, epsilon)
         assert parse_channel(channel.document()) == channel
@@ -133,9 +133,9 @@ def test_the_size_of_a_subset_is_the_one_with_the_least_error(states: int, epsil
 
 
 def test_a_closed_form_that_32_bits_cannot_hold_is_left_out():
-    found = candidates(729, Decimal(5))
-    assert "hadamard" not in found
-    assert {"grr", "subset", "bits"} <= set(found)
+    channels = candidates(729, Decimal(5))
+    assert "hadamard" not in channels
+    assert {"grr", "subset", "bits"} <= set(channels)
 
 
 # -- the predicted error -------------------------------------------------------------------------
@@ -144,13 +144,13 @@ def test_a_closed_form_that_32_bits_cannot_hold_is_left_out():
 def answers(law: np.ndarray, keys: int) -> np.ndarray:
     """f and m of every key given every pattern of the others, by counting people."""
     digits = np.array(list(product((0, -1, 1), repeat=keys)))
-    made = []
+    values = []
     for key in range(keys):
         for pattern in product((True, False), repeat=keys - 1):
             meets = ((np.delete(digits, key, axis=1) != 0) == np.array(pattern, bool)).all(axis=1)
             held = meets & (digits[:, key] != 0)
-            made.append([law @ held / (law @ meets), law @ (held * digits[:, key]) / (law @ held)])
-    return np.array(made).T
+            values.append([law @ held / (law @ meets), law @ (held * digits[:, key]) / (law @ held)])
+    return np.array(values).T
 
 
 @pytest.mark.parametrize("keys", [1, 2, 3])
@@ -178,12 +178,12 @@ def test_the_error_of_one_key_is_the_exact_variance():
     """k-RR of three states has as many outputs as states: one unbiased estimator, by hand."""
     channel = Symmetric.of(3, Decimal(1))
     law = np.array([0.5, 0.2, 0.3])
-    found = conditional_variances(channel, law, 1)
-    seen = law @ channel.expected()
+    variances = conditional_variances(channel, law, 1)
+    chances = law @ channel.expected()
     slopes = ([0.0, 1.0, 1.0], np.array([0.0, -1.0 - 0.2, 1.0 - 0.2]) / 0.5)  # m = 0.1 / 0.5
-    for error, slope in zip(found, slopes, strict=True):
+    for error, slope in zip(variances, slopes, strict=True):
         decoder = np.linalg.inv(channel.expected()) @ slope
-        assert error == pytest.approx(seen @ decoder**2 - (seen @ decoder) ** 2, rel=1e-9)
+        assert error == pytest.approx(chances @ decoder**2 - (chances @ decoder) ** 2, rel=1e-9)
 
 
 def test_marks_and_whole_sets_predict_the_same_where_all_states_are_alike():
@@ -220,11 +220,11 @@ def test_when_single_keys_are_known_only_how_they_go_together_is_left():
     directions = np.array([np.outer(a, b).ravel() for a in contrasts for b in contrasts]).T
     given_state = channel.expected()
     information = (given_state / (PRIOR @ given_state)) @ given_state.T
-    left = directions @ np.linalg.inv(directions.T @ information @ directions) @ directions.T
+    inverse = directions @ np.linalg.inv(directions.T @ information @ directions) @ directions.T
     for columns, error in zip(
         workload(PRIOR, 2), conditional_variances(channel, PRIOR, 2, views=10**9), strict=True
     ):
-        assert error == pytest.approx(np.trace(columns.T @ left @ columns), rel=1e-6)
+        assert error == pytest.approx(np.trace(columns.T @ inverse @ columns), rel=1e-6)
 
 
 def test_what_cannot_be_estimated_has_infinite_error():
@@ -238,8 +238,8 @@ def test_the_default_prior_is_a_law_and_knows_no_key_from_another(keys: int, lev
     law = default_prior(keys, levels)
     assert law.sum() == pytest.approx(1.0, abs=1e-12)
     cube = law.reshape((levels + 1,) * keys)
-    for one, other in combinations(range(keys), 2):
-        np.testing.assert_allclose(cube, cube.swapaxes(one, other), atol=1e-15)
+    for axis, other in combinations(range(keys), 2):
+        np.testing.assert_allclose(cube, cube.swapaxes(axis, other), atol=1e-15)
 
 
 # -- the shipped table ---------------------------------------------------------------------------
@@ -286,10 +286,10 @@ def test_moves_are_a_group_on_the_states():
     a, b = STATES.T
     for move in MOVES:
         moved_pair = STATES[list(move)]
-        one, other = moved_pair.T
+        first, other = moved_pair.T
         assert sorted(move) == list(range(9))
-        straight = (abs(one) == abs(a)).all() and (abs(other) == abs(b)).all()
-        crossed = (abs(one) == abs(b)).all() and (abs(other) == abs(a)).all()
+        straight = (abs(first) == abs(a)).all() and (abs(other) == abs(b)).all()
+        crossed = (abs(first) == abs(b)).all() and (abs(other) == abs(a)).all()
         assert straight or crossed
         for then in MOVES:
             assert tuple(then[state] for state in move) in MOVES
@@ -341,9 +341,9 @@ def test_the_signs_of_a_pair_can_be_told_though_no_conditional_needs_them():
 
 def test_between_two_tabled_epsilons_the_lower_one_is_taken():
     assert designs(Decimal("0.0999")) == []
-    for asked, taken in (("1.0199", "1"), ("1.02", "1.02"), ("20", "6")):
+    for epsilon, taken in (("1.0199", "1"), ("1.02", "1.02"), ("20", "6")):
         expected = [tabled_pair(Decimal(taken), views) for views in DESIGNED]
-        assert designs(Decimal(asked)) == expected
+        assert designs(Decimal(epsilon)) == expected
 
 
 @pytest.mark.parametrize("views", DESIGNED)
@@ -388,18 +388,18 @@ def test_no_channel_mixed_into_a_solution_makes_it_better():
 def aim(law: np.ndarray, epsilon: Decimal, views: float) -> float:
     """What the program minimises, by the formula in its docstring and plain inverses."""
 
-    def known(given_state: np.ndarray) -> np.ndarray:
+    def error_matrix(given_state: np.ndarray) -> np.ndarray:
         own = (given_state / (PRIOR @ given_state)) @ given_state.T
         covariance = np.linalg.inv(own) - np.outer(PRIOR, PRIOR)
         basis = np.vstack([np.full(8, -1.0), np.eye(8)])
         total = basis.T @ own @ basis
         for levels in held_levels(2, 2):
-            told = np.linalg.inv(levels.T @ covariance @ levels)
-            total += (views - 1) * basis.T @ levels @ told @ levels.T @ basis
+            inverse = np.linalg.inv(levels.T @ covariance @ levels)
+            total += (views - 1) * basis.T @ levels @ inverse @ levels.T @ basis
         return basis @ np.linalg.inv(total) @ basis.T
 
     wanted = (*workload(PRIOR, 2), np.prod(STATES, axis=1)[:, None].astype(float))
-    ours, theirs = known(law), known(best_subset(9, epsilon).expected())
+    ours, theirs = error_matrix(law), error_matrix(best_subset(9, epsilon).expected())
     f, m, signs = (np.trace(w.T @ ours @ w) / np.trace(w.T @ theirs @ w) for w in wanted)
     return max(f, m) + optimal.ASIDE * signs
 
@@ -428,8 +428,8 @@ def test_a_prior_of_ones_own_is_solved_for_and_the_default_stays_near():
 
 
 def test_a_lopsided_prior_is_solved_without_the_symmetry_it_lacks():
-    one, other = np.array([0.2, 0.1, 0.7]), np.array([0.6, 0.3, 0.1])
-    prior = np.outer(one, other).ravel()
+    first_law, second_law = np.array([0.2, 0.1, 0.7]), np.array([0.6, 0.3, 0.1])
+    prior = np.outer(first_law, second_law).ravel()
     table = solve_pair(Decimal(1), prior, 3)
     tight(table, Decimal(1))
     ours, shipped = (
@@ -482,17 +482,17 @@ def test_the_choice_for_one_key_and_for_triples_is_the_best_closed_form():
         for epsilon in EPSILONS:
             name, channel = choose(keys, 2, epsilon, views=views)
             law = default_prior(keys, 2)
-            found = closed(3**keys, epsilon)
-            errors = {n: over_subset(c, epsilon, law, keys, views) for n, c in found.items()}
+            channels = closed(3**keys, epsilon)
+            errors = {n: over_subset(c, epsilon, law, keys, views) for n, c in channels.items()}
             assert errors[name] <= min(errors.values()) * (1 + 1e-6)
-            assert channel == found[name]
+            assert channel == channels[name]
     assert choose(2, 4, Decimal(1))[1].states == 25
 
 
 @pytest.mark.parametrize("name", VIEW_CHANNELS)
 def test_every_name_makes_its_channel(name: str):
-    found, channel = choose(2, 2, Decimal(1), channel=name)
-    assert found == name
+    chosen_name, channel = choose(2, 2, Decimal(1), channel=name)
+    assert chosen_name == name
     tight(channel, Decimal(1))
 
 

@@ -78,10 +78,10 @@ def test_bad_input_is_one_line(words, line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").write_text("kept")
     assert run(["bench", *words]) in (1, 2)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert line in said.err
-    assert said.err.count("\n") == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert line in output.err
+    assert output.err.count("\n") == 1
     assert (tmp_path / "mine.txt").read_text() == "kept"
 
 
@@ -140,12 +140,12 @@ def test_numpy_forms_have_the_law_of_the_plan():
     people = ten_held(number)[0]
     kvue = Plan.of(Schema.of(100), "kvue", 1)
     k_rr, unary = Plan.of(Schema.of(3), "grr", 1), Plan.of(Schema.of(20), "rappor", 1)
-    some, others = one_each(number, 3), one_each(number, 20)
+    batch, others = one_each(number, 3), one_each(number, 20)
     cases = [
         (np.bincount(kvue_form(kvue)(people, draw) % 3, minlength=3), _outputs(kvue, people)),
-        (np.bincount(k_rr_form(k_rr, 4)(some, draw), minlength=4), _outputs(k_rr, some)),
+        (np.bincount(k_rr_form(k_rr, 4)(batch, draw), minlength=4), _outputs(k_rr, batch)),
         (np.bincount(tuned_kvue(kvue)(people, draw) % 3, minlength=3), _outputs(kvue, people)),
-        (np.bincount(tuned_k_rr(k_rr, 4)(some, draw), minlength=4), _outputs(k_rr, some)),
+        (np.bincount(tuned_k_rr(k_rr, 4)(batch, draw), minlength=4), _outputs(k_rr, batch)),
     ]
     for form in (unary_form, tuned_unary):
         bits = np.unpackbits(form(unary, 20)(others, draw), axis=1, bitorder="little")[:, :20]
@@ -153,7 +153,7 @@ def test_numpy_forms_have_the_law_of_the_plan():
     most = 6 * np.sqrt(2 * number / 4)
     for plain, ours in cases:
         assert np.abs(plain - ours).max() < most
-    twin = k_rr_form(Plan.of(Schema.of(3), "grr", 2), 4)(some, draw)
+    twin = k_rr_form(Plan.of(Schema.of(3), "grr", 2), 4)(batch, draw)
     assert np.abs(np.bincount(twin, minlength=4) - cases[1][1]).max() > most
 
 

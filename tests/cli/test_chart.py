@@ -61,9 +61,9 @@ def test_a_steep_line_has_no_gap():
 @given(st.lists(st.floats(1e-6, 1e3) | st.just(nan), min_size=3, max_size=3), st.integers(80, 140))
 def test_no_row_is_wider_than_asked_and_every_known_column_is_drawn(line, width):
     panel = Panel("error ± against people", [1, 10, 1000], [line], 10)
-    made = rows([panel, panel], width, False, 7)
-    assert all(len(row) <= width for row in made)
-    drawn = any(sign == "1" or "⠀" < sign <= "⣿" for row in made[1:8] for sign in row.split("┤")[-1])
+    picture = rows([panel, panel], width, False, 7)
+    assert all(len(row) <= width for row in picture)
+    drawn = any(sign == "1" or "⠀" < sign <= "⣿" for row in picture[1:8] for sign in row.split("┤")[-1])
     assert drawn == any(value == value for value in line)
 
 
@@ -71,37 +71,37 @@ def test_no_row_is_wider_than_asked_and_every_known_column_is_drawn(line, width)
 def test_charts_stand_beside_each_other_only_where_there_is_room(width):
     panels = [Panel(f"{name} ± against epsilon", *FALLING[1:]) for name in ("frequency", "mean")]
     low = panels[1]._replace(lines=[[1e-3, 1e-4, 1e-5]])
-    made = [click.unstyle(row) for row in fitted([panels[0], low], width, False, 5)]
-    assert all(len(row) <= width for row in made)
-    titles = [row for row in made if "against" in row]
+    picture = [click.unstyle(row) for row in fitted([panels[0], low], width, False, 5)]
+    assert all(len(row) <= width for row in picture)
+    titles = [row for row in picture if "against" in row]
     assert [row.count("against") for row in titles] == ([2] if width >= 80 else [1, 1])
-    scales = [row.replace("┤", "│").partition("│")[0] for row in made if "┤" in row or "│" in row]
+    scales = [row.replace("┤", "│").partition("│")[0] for row in picture if "┤" in row or "│" in row]
     assert scales[:5] == scales[-5:]  # one scale for both
     assert len(scales) == (5 if width >= 80 else 10)
 
 
 @given(st.lists(st.sampled_from(["kvue", "optimal", "pckv_grr"]), min_size=1, max_size=6))
 def test_a_legend_is_broken_between_its_lines(names):
-    made = click.unstyle(legend(names, 30)).split("\n")
-    assert all(len(row) <= 30 for row in made)
-    assert "   ".join(made) == click.unstyle(legend(names, 999))
+    lines = click.unstyle(legend(names, 30)).split("\n")
+    assert all(len(row) <= 30 for row in lines)
+    assert "   ".join(lines) == click.unstyle(legend(names, 999))
 
 
 @given(st.lists(st.text("abc-é", min_size=1, max_size=12), min_size=1, max_size=40), st.integers(12, 90))
 def test_prose_is_broken_between_words_in_a_terminal_alone(words, width):
     with pytest.MonkeyPatch.context() as patch:
-        said: list[str] = []
-        patch.setattr(chart.click, "echo", said.append)
+        outputs: list[str] = []
+        patch.setattr(chart.click, "echo", outputs.append)
         patch.setenv("COLUMNS", str(width))
         patch.setattr(chart.sys.stdout, "isatty", lambda: True, raising=False)
         say(" ".join(words))
         patch.setattr(chart.sys.stdout, "isatty", lambda: False, raising=False)
         say(" ".join(words))
-    rows = said[0].split("\n")
+    rows = outputs[0].split("\n")
     assert all(len(row) <= width for row in rows)
-    assert said[0].split() == words
+    assert outputs[0].split() == words
     assert all(len(row) + 1 + len(after.split()[0]) > width for row, after in pairwise(rows))
-    assert said[1] == " ".join(words)
+    assert outputs[1] == " ".join(words)
 
 
 def test_colours_are_for_terminals_that_want_them(monkeypatch):

@@ -44,9 +44,9 @@ def test_every_command_that_finds_something_has_json(name):
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_says_what_it_is_for(name):
-    said = COMMANDS[name].get_short_help_str(limit=500)
-    assert said
-    assert not said.endswith("...")
+    help_text = COMMANDS[name].get_short_help_str(limit=500)
+    assert help_text
+    assert not help_text.endswith("...")
 
 
 def test_the_list_of_commands_has_them_all_with_whole_sentences(capsys):
@@ -59,7 +59,7 @@ def test_the_list_of_commands_has_them_all_with_whole_sentences(capsys):
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [(n, said) for members in SECTIONS.values() for n, (_, said) in members.items()],
+    [(n, summary) for members in SECTIONS.values() for n, (_, summary) in members.items()],
 )
 def test_the_list_says_what_the_command_says_of_itself(name, sentence):
     """The list does not load the commands, so it has their sentences written down."""
@@ -114,8 +114,8 @@ def test_one_is_said_in_the_singular(folder, capsys):
 @pytest.mark.parametrize("command", ["health", "estimate", "poison"])
 def test_another_plans_tally_is_called_that(folder, capsys, command, plan, tally):
     assert run([command, plan, tally]) == 1
-    said, hashes = capsys.readouterr().err, r"\([0-9a-f]{12}, not [0-9a-f]{12}\)"
-    assert re.fullmatch(rf"keyveil: {tally}: the tally belongs to another plan {hashes}\n", said)
+    message, hashes = capsys.readouterr().err, r"\([0-9a-f]{12}, not [0-9a-f]{12}\)"
+    assert re.fullmatch(rf"keyveil: {tally}: the tally belongs to another plan {hashes}\n", message)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ def test_another_plans_tally_is_called_that(folder, capsys, command, plan, tally
 )
 def test_misspelt_names_get_the_nearest_whatever_their_case(folder, capsys, words, hint):
     assert run(words) in (1, 2)
-    said = capsys.readouterr().err
-    assert hint in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert hint in message
+    assert message.count("\n") == 1
 
 
 def test_the_package_runs_as_a_module():
@@ -159,16 +159,16 @@ def test_the_package_runs_as_a_module():
 @pytest.mark.parametrize("people", ["lots", "0", "1.5", "1e300", "nan"])
 def test_people_are_a_whole_number(folder, capsys, command, people):
     assert run([command, "one.json", "--people", people]) == 1
-    said = capsys.readouterr().err
-    assert "--people must be a whole number of at least 1" in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert "--people must be a whole number of at least 1" in message
+    assert message.count("\n") == 1
 
 
 def test_answers_name_their_estimator_and_raw_ones_are_given_on_request(folder, capsys):
     assert run(["estimate", "many.json", "many.kv"]) == 0
-    said = capsys.readouterr()
-    assert "estimator: best" in said.out
-    assert not said.err
+    output = capsys.readouterr()
+    assert "estimator: best" in output.out
+    assert not output.err
     assert run(["estimate", "many.json", "many.kv", "--json"]) == 0
     answers = json.loads(capsys.readouterr().out)
     assert run(["estimate", "many.json", "many.kv", "--estimator", "least_squares", "--json"]) == 0
@@ -206,8 +206,8 @@ def test_a_frequency_outside_its_range_is_remarked_on(folder, capsys):
 def test_an_audit_names_the_records_of_its_worst_case(mechanism, keys, states, words):
     from keyveil.cli.audit_command import states_in_words
 
-    said = states_in_words(Plan.of(Schema.of(keys), mechanism, 1), states)
-    assert said is None if words is None else said.startswith(words)
+    phrase = states_in_words(Plan.of(Schema.of(keys), mechanism, 1), states)
+    assert phrase is None if words is None else phrase.startswith(words)
 
 
 def test_a_schema_is_shown_in_a_few_words():

@@ -26,18 +26,18 @@ def folder(tmp_path, monkeypatch):
 def said_by(capsys, *words: str, code: int = 0) -> str:
     """Both streams of a command."""
     assert run([*words, "-o", "p.json", "--force"]) == code
-    said = capsys.readouterr()
-    return said.out + said.err
+    output = capsys.readouterr()
+    return output.out + output.err
 
 
 # -- what to expect of conditionals ----------------------------------------------------------------
 
 
 def test_conditionals_say_for_whom_they_answer_and_what_would_help(capsys):
-    said = said_by(capsys, *TOGETHER)
-    assert "useful only if people hold a third of the keys or more (on average 15 of 50)" in said
-    assert "what would help most: how many keys do people hold? (--held N)" in said
-    assert "first round" not in said
+    output = said_by(capsys, *TOGETHER)
+    assert "useful only if people hold a third of the keys or more (on average 15 of 50)" in output
+    assert "what would help most: how many keys do people hold? (--held N)" in output
+    assert "first round" not in output
     refusal = said_by(capsys, *TOGETHER, "--held", "2.11", code=1)
     assert "if people hold 2.11 keys on average, it takes about 311,000 people" in refusal
 
@@ -59,9 +59,9 @@ def test_a_named_plan_has_the_outlook_that_it_has_as_the_planners_choice():
 @pytest.mark.parametrize(("held", "answers"), [("2.11", False), ("15", True), ("30", True)])
 def test_a_named_plan_is_told_how_many_keys_people_hold(capsys, held, answers):
     words = [*FILMS, "--mechanism", "pairs", "--calibrate", "tight", "--held", held]
-    said = said_by(capsys, *words)
-    assert f"if people hold {held} keys on average" in said
-    assert ("this plan cannot answer" in said) is not answers
+    output = said_by(capsys, *words)
+    assert f"if people hold {held} keys on average" in output
+    assert ("this plan cannot answer" in output) is not answers
     assert run([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)["outlook"]
     assert document["answers"] is answers
@@ -91,8 +91,8 @@ def test_parameters_stand_in_the_name_as_in_compare(capsys, name, parameters):
 
 def test_workload_takes_its_queries_from_ask(capsys):
     said_by(capsys, *SHORT, "--mechanism", "workload", "--ask", "mean(0 | 1); frequency(2 | !3)")
-    asked = Plan.of(Schema.of(5, 1, 5), "workload", 2, queries="mean(0 | 1); frequency(2 | !3)")
-    assert Plan.load("p.json") == asked
+    plan = Plan.of(Schema.of(5, 1, 5), "workload", 2, queries="mean(0 | 1); frequency(2 | !3)")
+    assert Plan.load("p.json") == plan
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_workload_takes_its_queries_from_ask(capsys):
 )
 def test_a_slip_is_refused_with_what_is_right(capsys, words, hint):
     assert run([*SHORT, *words.split(), "-o", "p.json"]) in (1, 2)
-    said = capsys.readouterr().err
-    assert hint in said
-    assert said.count("\n") == 1
-    assert ("signed_ue" in said) is (hint == "known: rr, grr, privkv"), "a near name is enough"
+    message = capsys.readouterr().err
+    assert hint in message
+    assert message.count("\n") == 1
+    assert ("signed_ue" in message) is (hint == "known: rr, grr, privkv"), "a near name is enough"
 
 
 def test_a_round_promises_its_part_of_the_whole(capsys):
-    said = said_by(capsys, *SHORT, "--mechanism", "privkvm", "--set", "rounds=3")
-    assert "round 1 of 3 promises epsilon 1.333 of 2 in all, proves 1.153" in said
+    output = said_by(capsys, *SHORT, "--mechanism", "privkvm", "--set", "rounds=3")
+    assert "round 1 of 3 promises epsilon 1.333 of 2 in all, proves 1.153" in output
     assert "sized, 5 keys, promises epsilon 2, proves" in said_by(capsys, *SHORT, "--mechanism", "sized")

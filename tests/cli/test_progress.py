@@ -73,8 +73,8 @@ def test_bars_show_in_a_terminal_alone_and_leave_nothing(folder):
         assert "/?" not in shown, "no total is shown before it is known"
         last = re.split(r"\x1b\[2K", shown)[-1]  # after the line was cleared
         assert label not in last, "a bar is gone at the end"
-        for made in ("p.json", "r.kv"):
-            (folder / made).unlink(missing_ok=True)
+        for name in ("p.json", "r.kv"):
+            (folder / name).unlink(missing_ok=True)
         for stream in run(folder, words):
             assert label not in stream
             assert "\x1b" not in stream, "no bar in a file or a pipe"

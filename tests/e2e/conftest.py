@@ -48,11 +48,11 @@ def command(capsys):
     def command(*arguments: object, code: int = 0) -> str:
         capsys.readouterr()
         assert run([str(a) for a in arguments]) == code
-        said = capsys.readouterr()
+        output = capsys.readouterr()
         if code:
-            assert len(said.err.strip().splitlines()) == 1
-            return said.err
-        command.noted = said.err
-        return said.out
+            assert len(output.err.strip().splitlines()) == 1
+            return output.err
+        command.noted = output.err
+        return output.out
 
     return command

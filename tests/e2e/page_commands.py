@@ -17,16 +17,16 @@ def run_as_shown(words: list[str], shown: list[str]) -> None:
     printed = StringIO()
     with redirect_stdout(printed):
         code = run(words)
-    said = printed.getvalue().rstrip().splitlines()
-    print(*said, sep="\n")
+    lines = printed.getvalue().rstrip().splitlines()
+    print(*lines, sep="\n")
     assert code == 0, words
-    assert not shown or same(said, shown), (words, said)
+    assert not shown or same(lines, shown), (words, lines)
 
 
-def same(said: list[str], shown: list[str]) -> bool:
+def same(printed: list[str], shown: list[str]) -> bool:
     """Whether lines agree in their words, and in their numbers up to the last digit."""
-    one, two = ("\n".join(" ".join(line.split()) for line in lines) for lines in (said, shown))
-    numbers = [[float(n.replace(",", "")) for n in NUMBER.findall(text)] for text in (one, two)]
-    return NUMBER.sub("0", one) == NUMBER.sub("0", two) and all(
+    first, second = ("\n".join(" ".join(line.split()) for line in lines) for lines in (printed, shown))
+    numbers = [[float(n.replace(",", "")) for n in NUMBER.findall(text)] for text in (first, second)]
+    return NUMBER.sub("0", first) == NUMBER.sub("0", second) and all(
         isclose(a, b, rel_tol=1e-3, abs_tol=1.01e-4) for a, b in zip(*numbers, strict=True)
     )

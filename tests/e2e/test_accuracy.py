@@ -31,8 +31,8 @@ def errors_in_files(folder, capsys, estimator: str | None, run_number: int) -> t
     capsys.readouterr()
     named = () if estimator is None else ("--estimator", estimator)
     assert run(["estimate", plan, tally, "--json", *named]) == 0
-    found = json.loads(capsys.readouterr().out)
-    keys = found["keys"] if isinstance(found, dict) else found
+    document = json.loads(capsys.readouterr().out)
+    keys = document["keys"] if isinstance(document, dict) else document
     values = np.array([[key[kind]["value"] for key in keys] for kind in ("frequency", "mean")], float)
     values = np.clip(np.nan_to_num(values), [[0.0], [-1.0]], 1.0)
     frequency, mean = ((values - np.array([CROWD.frequency, CROWD.mean])) ** 2).mean(axis=1).tolist()
@@ -45,9 +45,9 @@ def test_commands_have_the_errors_that_compare_shows(tmp_path, capsys):
 
     The twin answers without shrinkage, and is told apart.
     """
-    asked = ("--keys", str(KEYS), "--epsilon", "0.5", "--people", str(PEOPLE))
-    made = str(tmp_path / "plan.json")
-    assert run(["plan", "--mechanism", "auto", *asked, "--one-round", "--anyway", "-o", made]) == 0
+    options = ("--keys", str(KEYS), "--epsilon", "0.5", "--people", str(PEOPLE))
+    path = str(tmp_path / "plan.json")
+    assert run(["plan", "--mechanism", "auto", *options, "--one-round", "--anyway", "-o", path]) == 0
     contest = Contest(CROWD, PEOPLE, 200, Coins.stated("compare"))
     row = contest.rows("auto:one_round", "0.5")[0]
     expected = np.array([row.mse_frequency, row.mse_mean])

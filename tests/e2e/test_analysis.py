@@ -173,10 +173,10 @@ def test_auto_has_the_rows_of_the_command():
     frame = pd.DataFrame({"person": range(40), "key": ["a", "b"] * 20, "value": [1.0, 2, 3, 5] * 10})
     schema = kv.Schema.from_frame(frame, low=1, high=5)
     few = {"mechanisms": "auto", "epsilon": 4, "people": 500, "repeat": 2, "everyone": "frame"}
-    told = {
+    names_by_way = {
         None: {"auto", "auto:one_round", "auto:pilot"},
         "nothing": {"auto"},
     }
-    for words, names in told.items():
+    for words, names in names_by_way.items():
         rows = kv.compare(frame, schema=schema, told=words, processes=1, progress=False, **few)
         assert set(rows.to_frame()["mechanism"]) == names

@@ -75,14 +75,14 @@ def contents() -> dict[str, bytes]:
 
 def mistakes() -> list[tuple[tuple[str, ...], str]]:
     """Every command with each of its files replaced by each wrong one, and that one's name."""
-    found = []
+    cases = []
     for words in COMMANDS:
         for place, kind in enumerate(words):
             for wrong in (*WRONG[kind], *NO_FILES) if kind in RIGHT else ():
                 given = [RIGHT.get(word, word) for word in words]
                 given[place] = wrong
-                found.append((tuple(given), wrong))
-    return found
+                cases.append((tuple(given), wrong))
+    return cases
 
 
 def may_be_read(words: tuple[str, ...], wrong: str) -> bool:
@@ -96,12 +96,12 @@ def test_every_wrong_file_gets_one_line_that_names_it_and_nothing_is_lost(folder
     for words, wrong in mistakes():
         if may_be_read(words, wrong):
             continue
-        said = command(*words, code=1)
+        message = command(*words, code=1)
         if words[0] != "collection":
-            assert wrong in said, words
-            assert NAMED.get(wrong, "") in said, words
-        for made in ("new.sqlite", "new.sqlite.lock", "new.sqlite-wal", "new.sqlite-shm"):
-            Path(made).unlink(missing_ok=True)
+            assert wrong in message, words
+            assert NAMED.get(wrong, "") in message, words
+        for name in ("new.sqlite", "new.sqlite.lock", "new.sqlite-wal", "new.sqlite-shm"):
+            Path(name).unlink(missing_ok=True)
         assert contents() == before, words
 
 
@@ -112,9 +112,9 @@ def test_an_audit_of_another_file_says_what_it_is(folder, command, capsys):
     capsys.readouterr()
     for name in ("empty", "cut.json"):
         assert run(["audit", name]) == 4
-        said = capsys.readouterr()
-        assert "NOT sound" in said.out
-        assert said.err == ""
+        output = capsys.readouterr()
+        assert "NOT sound" in output.out
+        assert output.err == ""
 
 
 def test_a_file_without_reports_is_counted_and_said(folder, command):
@@ -138,8 +138,8 @@ def test_a_file_without_reports_is_counted_and_said(folder, command):
 def test_a_file_that_is_no_store_is_never_made_one(folder, command, words, name):
     """SQLite takes a file of a few bytes for an empty one."""
     before = contents()
-    said = command(*words, "--store", name, code=1)
-    assert said.startswith(f"keyveil: {name} is not a store")
+    message = command(*words, "--store", name, code=1)
+    assert message.startswith(f"keyveil: {name} is not a store")
     assert contents() == before
 
 
@@ -162,10 +162,10 @@ def test_a_report_of_the_paper_replaces_no_one_elses(folder, command):
     Path("folder/report.html").write_text("mine")
     before = contents()
     for fresh in ((), ("--fresh",)):
-        said = command("reproduce", "--quick", "--only", "fig5", "-o", "folder", *fresh, code=1)
-        assert "folder has a report.html of no earlier run; name another folder" in said
-    said = command("reproduce", "--movielens", "folder", "-o", f"{os.getcwd()}/folder", code=1)
-    assert "is an input of this command" in said
+        message = command("reproduce", "--quick", "--only", "fig5", "-o", "folder", *fresh, code=1)
+        assert "folder has a report.html of no earlier run; name another folder" in message
+    message = command("reproduce", "--movielens", "folder", "-o", f"{os.getcwd()}/folder", code=1)
+    assert "is an input of this command" in message
     assert "is not a folder" in command("reproduce", "-o", "people.csv", code=1)
     assert "needs a folder's name" in command("reproduce", "-o", "", code=2)
     assert contents() == before

@@ -34,11 +34,11 @@ def keyveil(*arguments: object, cwd: Path, code: int = 0) -> str:
         ended = run([str(argument) for argument in arguments])
     for stream in (out, err):
         stream.seek(0)
-    said, complaint = out.read(), err.read()
-    assert ended == code, said + complaint
+    output, complaint = out.read(), err.read()
+    assert ended == code, output + complaint
     if code:
         assert len(complaint.strip().splitlines()) <= 1, complaint
-    return said if not code else complaint + said
+    return output if not code else complaint + output
 
 
 @pytest.fixture
@@ -156,8 +156,8 @@ def test_compare_counts_people_without_rows(folder, monkeypatch, capsys):
     ]
     common += ["--mechanism", "kvue", "--repeat", "2", "--coins", "x", "--processes", "1"]
     assert run([*common, "--json", "named.json"]) == 0
-    said = capsys.readouterr().err
-    assert "the table names 2,000 people; 400 of them hold none of the 2 keys. People who are" in said
+    message = capsys.readouterr().err
+    assert "the table names 2,000 people; 400 of them hold none of the 2 keys. People who are" in message
     assert run([*common, "--json", "all.json", "--everyone", "20000"]) == 0
     assert "take part" not in capsys.readouterr().err
     few, many = (json.loads(Path(name).read_text())[0] for name in ("all.json", "named.json"))
@@ -221,11 +221,11 @@ def test_an_audit_prints_three_digits_and_has_all_of_them_for_machines(tmp_path)
         worst,
     )
     assert not re.search(r"\d\.\d{4}|\d{6}", shown)
-    found = json.loads(keyveil("audit", "p.json", "--json", cwd=tmp_path))
-    up, down = found["worst"]["ratio"]
+    document = json.loads(keyveil("audit", "p.json", "--json", cwd=tmp_path))
+    up, down = document["worst"]["ratio"]
     assert f"{up / down:.3f}" == "7.389"
-    assert math.log(up / down) == pytest.approx(float(found["proven_exactly"]), abs=1e-14)
-    assert len(found["proven_exactly"]) > 15
+    assert math.log(up / down) == pytest.approx(float(document["proven_exactly"]), abs=1e-14)
+    assert len(document["proven_exactly"]) > 15
     assert [shown_ratio(n, 1000) for n in (1000, 1001, 7389, 1234567, 10**8)] == [
         "1.00",
         "1.01",
@@ -236,8 +236,10 @@ def test_an_audit_prints_three_digits_and_has_all_of_them_for_machines(tmp_path)
 
 
 def test_a_made_up_table_to_try_commands_on(tmp_path):
-    said = keyveil("demo", "--table", "people.csv", "--keys", "keys.txt", "--guests", 500, cwd=tmp_path)
-    assert said.startswith("people.csv: ")
+    output = keyveil(
+        "demo", "--table", "people.csv", "--keys", "keys.txt", "--guests", 500, cwd=tmp_path
+    )
+    assert output.startswith("people.csv: ")
     rows = [line.split(",") for line in (tmp_path / "people.csv").read_text().splitlines()]
     assert rows[0] == ["person", "key", "value"]
     keys = (tmp_path / "keys.txt").read_text().split()
@@ -250,8 +252,8 @@ def test_a_made_up_table_to_try_commands_on(tmp_path):
 
 def test_audit_for_machines_and_a_broken_plan(tmp_path):
     keyveil("plan", "--keys", 5, "--epsilon", 1, "--mechanism", "privkv", "-o", "p.json", cwd=tmp_path)
-    found = json.loads(keyveil("audit", "p.json", "--json", cwd=tmp_path))
-    assert (found["promised"], round(found["proven"], 3)) == (1.0, 0.719)
+    document = json.loads(keyveil("audit", "p.json", "--json", cwd=tmp_path))
+    assert (document["promised"], round(document["proven"], 3)) == (1.0, 0.719)
     text = (tmp_path / "p.json").read_text().replace('"promised":"1"', '"promised":"0.5"')
     (tmp_path / "p.json").write_text(text)
     assert "NOT sound" in keyveil("audit", "p.json", cwd=tmp_path, code=4)
@@ -401,13 +403,13 @@ def test_a_record_that_breaks_a_rule_is_refused_without_being_told(folder):
     plan = Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1)
     plan.save(folder / "plan.json")
     arguments = ("privatise", "plan.json", "people.csv", "--person", "user", "-o", "r.kv")
-    said = keyveil(*arguments, cwd=folder, code=1)
+    message = keyveil(*arguments, cwd=folder, code=1)
     counted = r"people\.csv has [\d,]+ rows with a key that the plan does not list; --lenient drops unk"
-    assert re.search(counted, said)
-    assert "Diet" not in said
+    assert re.search(counted, message)
+    assert "Diet" not in message
     assert not (folder / "r.kv").exists()
-    made = json.loads(keyveil(*arguments, "--lenient", "--json", cwd=folder))
-    assert made["reports"] == 2000
+    document = json.loads(keyveil(*arguments, "--lenient", "--json", cwd=folder))
+    assert document["reports"] == 2000
 
 
 @pytest.mark.parametrize(
@@ -436,8 +438,8 @@ def test_bad_rows_are_counted_or_found_by_their_line(rows, line, tmp_path):
     """Nor is a table without rows taken in silence."""
     Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1).save(tmp_path / "plan.json")
     (tmp_path / "t.csv").write_text("person,key,value\n" + rows)
-    said = keyveil("privatise", "plan.json", "t.csv", "-o", "r.kv", cwd=tmp_path, code=1)
-    assert said == f"keyveil: {line}\n"
+    message = keyveil("privatise", "plan.json", "t.csv", "-o", "r.kv", cwd=tmp_path, code=1)
+    assert message == f"keyveil: {line}\n"
     (tmp_path / "t.csv").write_text("person,key,value\n")
     done = subprocess.run(
         [KEYVEIL, "privatise", "plan.json", "t.csv", "-o", "r.kv"],
@@ -472,9 +474,9 @@ def test_lenient_counts_what_it_maps_and_no_one_falls_silent(name, rows, tmp_pat
         [KEYVEIL, *arguments, "--lenient", "--json"],
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    made = json.loads(done.stdout)
-    assert made["reports"] == 6
-    assert made["mapped"] == {
+    document = json.loads(done.stdout)
+    assert document["reports"] == 6
+    assert document["mapped"] == {
         "unknown_key": 1,
         "no_number": 2,
         "outside_range": 1,
@@ -496,9 +498,9 @@ def test_lenient_counts_what_it_maps_and_no_one_falls_silent(name, rows, tmp_pat
 def test_no_reports_have_no_size(tmp_path):
     Plan.of(Schema.of(["Pepsi"], 1, 5), "kvue", 1).save(tmp_path / "plan.json")
     (tmp_path / "none.csv").write_text("person,key,value\n")
-    said = keyveil("privatise", "plan.json", "none.csv", "-o", "r.kv", cwd=tmp_path)
-    assert "0 reports" in said
-    assert "bits each" not in said
+    output = keyveil("privatise", "plan.json", "none.csv", "-o", "r.kv", cwd=tmp_path)
+    assert "0 reports" in output
+    assert "bits each" not in output
     again = json.loads(
         keyveil("privatise", "plan.json", "none.csv", "-o", "r.kv", "--force", "--json", cwd=tmp_path)
     )
@@ -507,9 +509,9 @@ def test_no_reports_have_no_size(tmp_path):
 
 
 def test_help_speaks_of_every_command(tmp_path):
-    said = keyveil("--help", cwd=tmp_path)
+    output = keyveil("--help", cwd=tmp_path)
     for name in ("mechanisms", "plan", "audit", "privatise", "tally", "estimate", "learn"):
-        assert name in said
+        assert name in output
         assert keyveil(name, "--help", cwd=tmp_path)
     assert "0.1.0" in keyveil("--version", cwd=tmp_path)
 
@@ -521,8 +523,8 @@ def test_queries_matrices_and_comparisons(folder):
         "privatise", "p.json", "people.csv", "--person", "user", "--coins", "q", "-o", "r.kv", cwd=folder
     )
     keyveil("tally", "p.json", "r.kv", "-o", "t.kv", cwd=folder)
-    asked = ('mean(Pepsi | "Diet Coke")', "frequency(Diet Coke | Pepsi)", "lift(Pepsi | Diet Coke)")
-    rows = json.loads(keyveil("query", "p.json", "t.kv", *asked, "--json", cwd=folder))
+    queries = ('mean(Pepsi | "Diet Coke")', "frequency(Diet Coke | Pepsi)", "lift(Pepsi | Diet Coke)")
+    rows = json.loads(keyveil("query", "p.json", "t.kv", *queries, "--json", cwd=folder))
     assert [row["how"] for row in rows] == ["view"] * 3
     assert (
         abs(rows[1]["value"] - 0.5) < 5 * rows[1]["stderr"]
@@ -553,23 +555,23 @@ def test_keys_that_no_view_holds_together_get_a_range_and_a_guess_that_says_so(t
     records = ({"a": 1, "b": 1}, {"a": 1, "c": 1}, {"b": 1, "c": 1}, {})
     people = People.of_records(plan.schema, records * 2000)
     Tally(plan).add(plan.privatise(people, Coins.stated("guess"))).save(tmp_path / "t.kv")
-    asked = ("p.json", "t.kv", "frequency(c | a, b)", "frequency(c | a)")
-    unknown, known = json.loads(keyveil("query", *asked, "--json", cwd=tmp_path))
+    arguments = ("p.json", "t.kv", "frequency(c | a, b)", "frequency(c | a)")
+    unknown, known = json.loads(keyveil("query", *arguments, "--json", cwd=tmp_path))
     assert (unknown["how"], known["how"]) == ("range", "view")
     assert (unknown["value"], unknown["stderr"], known["guess"]) == (None, None, None)
     assert unknown["low"] < 0.05, "the truth is 0"
     assert unknown["high"] > 0.95
     assert unknown["guess"] == pytest.approx(0.5, abs=0.1)
-    said = keyveil("query", *asked, cwd=tmp_path)
-    assert said.splitlines()[0].split()[-1] == "guess"
-    assert f"{unknown['guess']:.4f}" in said
-    assert "no view of this plan holds these keys together, so there is no estimate" in said
+    output = keyveil("query", *arguments, cwd=tmp_path)
+    assert output.splitlines()[0].split()[-1] == "guess"
+    assert f"{unknown['guess']:.4f}" in output
+    assert "no view of this plan holds these keys together, so there is no estimate" in output
     assert "guess" not in keyveil("query", "p.json", "t.kv", "frequency(c | a)", cwd=tmp_path)
     few = Plan.of(plan.schema, "workload", 3, queries="mean(a | b)")
     few.save(tmp_path / "few.json")
     Tally(few).add(few.privatise(people, Coins.stated("few"))).save(tmp_path / "few.kv")
-    said = keyveil("conditional", "few.json", "few.kv", "--plot", "few.png", cwd=tmp_path)
-    assert said.count("unknown") == 4, "no report speaks of c"
+    output = keyveil("conditional", "few.json", "few.kv", "--plot", "few.png", cwd=tmp_path)
+    assert output.count("unknown") == 4, "no report speaks of c"
 
 
 def test_a_plan_for_single_keys_refuses_conditionals_once(tmp_path):
@@ -627,14 +629,14 @@ def test_compare_says_what_it_did_to_the_table(folder, monkeypatch, capsys):
         f"{outside:,} of {len(held):,} values lay outside 2,4 and were clipped to it, {share}",
         who_takes_part(2000, 400, 2, "table", "--everyone N adds them, N is the number of all people"),
     ]
-    for last, said, named in (
+    for last, sentence, named in (
         ("3,a,\n", "2 rows had no number as value and count", "3 people; 2 of them hold"),
         ("", "1 row had no number as value and counts", "2 people; 1 of them holds"),
     ):
         (folder / "text.csv").write_text(f"user,key,value\n1,a,x\n2,a,1\n2,b,0\n{last}")
         assumed = "no --range given: values are taken to be in [-1, 1]"
         *lines, last_line = noted("text.csv").splitlines()
-        assert lines == [assumed, f"{said} as not held"]
+        assert lines == [assumed, f"{sentence} as not held"]
         assert last_line.startswith(f"the table names {named} none of the 2 keys. People who are not in")
 
 
@@ -674,14 +676,14 @@ def test_bad_comparisons_get_one_clear_line(table, arguments, message, folder, h
 @pytest.fixture(scope="module")
 def meals(tmp_path_factory):
     """Fries go with hamburgers, Pepsi with neither: 20,000 people, pairs at epsilon 4."""
-    made = []
+    records = []
     for drink in ({}, {"Pepsi": 4}):
-        made += [{"Hamburger": 5, "Fries": 5, **drink}] * 30 + [{"Hamburger": 1, **drink}] * 10
-        made += [{"Fries": 1, **drink}] * 10 + [drink] * 50
+        records += [{"Hamburger": 5, "Fries": 5, **drink}] * 30 + [{"Hamburger": 1, **drink}] * 10
+        records += [{"Fries": 1, **drink}] * 10 + [drink] * 50
     plan = Plan.of(Schema.of(["Hamburger", "Fries", "Pepsi"], 1, 5), "pairs", 4)
     place = tmp_path_factory.mktemp("meals")
     plan.save(place / "p.json")
-    people = People.of_records(plan.schema, made * 100)
+    people = People.of_records(plan.schema, records * 100)
     Tally(plan).add(plan.privatise(people, Coins.stated("meals"))).save(place / "t.kv")
     Tally(plan).save(place / "none.kv")
     single = Plan.of(plan.schema, "kvue", 1)
@@ -691,24 +693,24 @@ def meals(tmp_path_factory):
 
 
 def test_learn_rules(meals):
-    found = json.loads(keyveil("learn", "rules", "p.json", "t.kv", "--json", cwd=meals))
-    (rule,) = found  # once, with both directions
+    rules = json.loads(keyveil("learn", "rules", "p.json", "t.kv", "--json", cwd=meals))
+    (rule,) = rules  # once, with both directions
     assert {rule["antecedent"][0]["key"], rule["consequent"]} == {"Hamburger", "Fries"}
     for direction in ("frequency", "reverse"):
         assert rule[direction]["low"] < 0.75 < rule[direction]["high"]  # fixed coins
     assert rule["adjusted"] < 0.05
-    said = keyveil("learn", "rules", "p.json", "t.kv", cwd=meals)
-    assert said.splitlines()[0].split()[:5] == ["people", "also", "have", "frequency", "reverse"]
-    assert "Pepsi" not in said
+    output = keyveil("learn", "rules", "p.json", "t.kv", cwd=meals)
+    assert output.splitlines()[0].split()[:5] == ["people", "also", "have", "frequency", "reverse"]
+    assert "Pepsi" not in output
     few = keyveil("learn", "rules", "p.json", "t.kv", "--key", "Pepsi", "--key", "Fries", cwd=meals)
     assert few == "no rule is above noise at a false-discovery rate of 0.05\n"
     assert json.loads(keyveil("learn", "rules", "p.json", "none.kv", "--json", cwd=meals)) == []
 
 
 def test_learn_a_tree(meals):
-    said = keyveil("learn", "tree", "p.json", "t.kv", "Fries", "--depth", 1, cwd=meals)
-    assert said.startswith("if Hamburger is ")
-    assert "maximum entropy" not in said
+    output = keyveil("learn", "tree", "p.json", "t.kv", "Fries", "--depth", 1, cwd=meals)
+    assert output.startswith("if Hamburger is ")
+    assert "maximum entropy" not in output
     deep = json.loads(
         keyveil("learn", "tree", "p.json", "t.kv", "Fries", "--levels", "--json", cwd=meals)
     )
@@ -719,46 +721,46 @@ def test_learn_a_tree(meals):
 
 
 def test_learn_naive_bayes(meals):
-    told = json.loads(keyveil("learn", "bayes", "p.json", "t.kv", "Fries", "--json", cwd=meals))
-    assert (told["target"], told["classes"]) == ("Fries", ["absent", "held"])
-    assert told["keys"][0]["key"] == "Hamburger"  # says most
-    said = keyveil("learn", "bayes", "p.json", "t.kv", "Fries", cwd=meals)
-    assert said.splitlines()[1].split() == ["key", "is", "Fries", "absent", "Fries", "held"]
+    document = json.loads(keyveil("learn", "bayes", "p.json", "t.kv", "Fries", "--json", cwd=meals))
+    assert (document["target"], document["classes"]) == ("Fries", ["absent", "held"])
+    assert document["keys"][0]["key"] == "Hamburger"  # says most
+    output = keyveil("learn", "bayes", "p.json", "t.kv", "Fries", cwd=meals)
+    assert output.splitlines()[1].split() == ["key", "is", "Fries", "absent", "Fries", "held"]
 
 
 def test_learn_a_chow_liu_tree(meals):
-    told = json.loads(keyveil("learn", "chow-liu", "p.json", "t.kv", "--json", cwd=meals))
-    (edge,) = told["edges"]
+    document = json.loads(keyveil("learn", "chow-liu", "p.json", "t.kv", "--json", cwd=meals))
+    (edge,) = document["edges"]
     assert {edge["first"], edge["second"]} == {"Hamburger", "Fries"}
     assert edge["lift"] > 1.5
-    said = keyveil("learn", "chow-liu", "p.json", "t.kv", cwd=meals)
-    assert said.splitlines()[0].split() == ["key", "with", "information", "lift", "p-value"]
+    output = keyveil("learn", "chow-liu", "p.json", "t.kv", cwd=meals)
+    assert output.splitlines()[0].split() == ["key", "with", "information", "lift", "p-value"]
 
 
 def test_learned_pictures_are_files(meals):
-    asked = {"rules": (), "tree": ("Fries",), "bayes": ("Fries",), "chow-liu": (), "cube": ("Fries",)}
-    for name, more in asked.items():
+    words = {"rules": (), "tree": ("Fries",), "bayes": ("Fries",), "chow-liu": (), "cube": ("Fries",)}
+    for name, more in words.items():
         keyveil("learn", name, "p.json", "t.kv", *more, "--plot", f"{name}.png", cwd=meals)
         assert (meals / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_learn_a_cube(meals):
-    asked = ("learn", "cube", "p.json", "t.kv", "Hamburger", "Fries")
-    made = json.loads(keyveil(*asked, "--people", "2e4", "--json", cwd=meals))
-    assert (made["how"], made["keys"], len(made["cells"])) == ("view", ["Hamburger", "Fries"], 9)
-    assert sum(cell["share"]["value"] for cell in made["cells"]) == pytest.approx(1)
-    assert made["cells"][0]["count"]["value"] == 20_000 * made["cells"][0]["share"]["value"]
+    arguments = ("learn", "cube", "p.json", "t.kv", "Hamburger", "Fries")
+    cube = json.loads(keyveil(*arguments, "--people", "2e4", "--json", cwd=meals))
+    assert (cube["how"], cube["keys"], len(cube["cells"])) == ("view", ["Hamburger", "Fries"], 9)
+    assert sum(cell["share"]["value"] for cell in cube["cells"]) == pytest.approx(1)
+    assert cube["cells"][0]["count"]["value"] == 20_000 * cube["cells"][0]["share"]["value"]
     part = json.loads(
-        keyveil(*asked, "--slice", "Hamburger=held", "--roll-up", "Fries=held", "--json", cwd=meals)
+        keyveil(*arguments, "--slice", "Hamburger=held", "--roll-up", "Fries=held", "--json", cwd=meals)
     )
     assert part["where"] == {"Hamburger": "held"}
     (absent, held) = part["cells"]
     assert held["of_slice"]["low"] < 0.75 < held["of_slice"]["high"]  # fixed coins
     assert absent["of_slice"]["value"] + held["of_slice"]["value"] == pytest.approx(1)
-    said = keyveil(*asked, "--dice", "Fries=low,high", "--roll-up", "Hamburger", cwd=meals)
-    assert said.splitlines()[0].split() == ["Fries", "share", "of", "all", "of", "these"]
-    assert len(said.splitlines()) == 3
-    wide = keyveil(*asked, "Pepsi", cwd=meals)
+    output = keyveil(*arguments, "--dice", "Fries=low,high", "--roll-up", "Hamburger", cwd=meals)
+    assert output.splitlines()[0].split() == ["Fries", "share", "of", "all", "of", "these"]
+    assert len(output.splitlines()) == 3
+    wide = keyveil(*arguments, "Pepsi", cwd=meals)
     assert "no view holds these keys together, so there is no estimate" in wide
     assert wide.splitlines()[0].split()[-1] == "guess"
 
@@ -812,7 +814,7 @@ def test_a_cap_is_corrected_by_a_size_part_in_every_command(tmp_path):
     (tmp_path / "people.csv").write_text("\n".join(["person,key,value", *rows]))
     (tmp_path / "keys.txt").write_text("\n".join(keys))
     listed = "parts=pair_collision:cap=2+pool=64/size@0.2"
-    made = (
+    options = (
         "--keys",
         "keys.txt",
         "--range=-1,1",
@@ -823,14 +825,14 @@ def test_a_cap_is_corrected_by_a_size_part_in_every_command(tmp_path):
         "--set",
         listed,
     )
-    keyveil("plan", *made, "-o", "p.json", cwd=tmp_path)
+    keyveil("plan", *options, "-o", "p.json", cwd=tmp_path)
     keyveil("privatise", "p.json", "people.csv", "--coins", "x", "-o", "r.kv", cwd=tmp_path)
     keyveil("tally", "p.json", "r.kv", "-o", "t.kv", cwd=tmp_path)
-    told = json.loads(keyveil("estimate", "p.json", "t.kv", "--json", cwd=tmp_path))
-    said = " ".join(keyveil("estimate", "p.json", "t.kv", cwd=tmp_path).split())
-    assert "frequencies include what a cap of 2 leaves out" in said
+    document = json.loads(keyveil("estimate", "p.json", "t.kv", "--json", cwd=tmp_path))
+    output = " ".join(keyveil("estimate", "p.json", "t.kv", cwd=tmp_path).split())
+    assert "frequencies include what a cap of 2 leaves out" in output
     (query,) = json.loads(keyveil("query", "p.json", "t.kv", "frequency(k0)", "--json", cwd=tmp_path))
-    first, raw = told[0]["frequency"], told[0]["raw"]["frequency"]
+    first, raw = document[0]["frequency"], document[0]["raw"]["frequency"]
     assert (query["value"], query["low"], query["high"]) == (first["value"], first["low"], first["high"])
     assert raw["value"] < first["value"]
     plan = Plan.load(tmp_path / "p.json")
@@ -842,12 +844,12 @@ def test_a_cap_is_corrected_by_a_size_part_in_every_command(tmp_path):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_can_complete_commands(shell, tmp_path):
     words = Path(sys.executable).parent / "keyveil"
-    asked = {**os.environ, "_KEYVEIL_COMPLETE": f"{shell}_source"}
-    done = subprocess.run([words], env=asked, capture_output=True, text=True, check=True)
+    env = {**os.environ, "_KEYVEIL_COMPLETE": f"{shell}_source"}
+    done = subprocess.run([words], env=env, capture_output=True, text=True, check=True)
     assert f"{shell}_complete" in done.stdout
-    asked |= {"_KEYVEIL_COMPLETE": f"{shell}_complete", "COMP_WORDS": "keyveil priv", "COMP_CWORD": "1"}
-    asked["COMP_CWORD"] = "priv" if shell == "fish" else "1"
-    done = subprocess.run([words], env=asked, capture_output=True, text=True, check=True)
+    env |= {"_KEYVEIL_COMPLETE": f"{shell}_complete", "COMP_WORDS": "keyveil priv", "COMP_CWORD": "1"}
+    env["COMP_CWORD"] = "priv" if shell == "fish" else "1"
+    done = subprocess.run([words], env=env, capture_output=True, text=True, check=True)
     assert "privatise" in done.stdout
 
 
@@ -875,8 +877,8 @@ def test_many_processes_read_parquet_tables_and_folders(tmp_path):
     coins = ("--coins", "same")
     keyveil("privatise", "p.json", "people.parquet", *coins, "-o", "one.kv", cwd=tmp_path)
     keyveil("privatise", "p.json", "tables", *coins, "-o", "two.kv", "--processes", "2", cwd=tmp_path)
-    said = keyveil("privatise", "p.json", "tables", *coins, "-o", "three/", cwd=tmp_path)
-    assert "700 reports" in said
+    output = keyveil("privatise", "p.json", "tables", *coins, "-o", "three/", cwd=tmp_path)
+    assert "700 reports" in output
     for name, source in (("one", "one.kv"), ("two", "two.kv"), ("three", "three")):
         keyveil("tally", "p.json", source, "-o", f"{name}.tally", cwd=tmp_path)
     tallies = {(tmp_path / f"{name}.tally").read_bytes() for name in ("one", "two", "three")}

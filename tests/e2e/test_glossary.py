@@ -75,8 +75,8 @@ def terms_of(glossary: str) -> set[str]:
 
 def entries_of(glossary: str) -> list[str]:
     """Its terms, in their order."""
-    found = re.findall(r"^\*\*(.+?)\.\*\*$", glossary, re.MULTILINE)
-    return [term.lower() for entry in found for term in entry.split(", ")]
+    entries = re.findall(r"^\*\*(.+?)\.\*\*$", glossary, re.MULTILINE)
+    return [term.lower() for entry in entries for term in entry.split(", ")]
 
 
 @cache
@@ -94,8 +94,8 @@ def words(page: str) -> str:
 @cache
 def introduced(page: str) -> set[str]:
     """The words in italics, which is how pages introduce a term."""
-    found = re.findall(r"(?<![*\w])\*([A-Za-z][A-Za-z -]{1,30})\*(?![*\w])", prose(page))
-    return {word.lower() for word in found}
+    terms = re.findall(r"(?<![*\w])\*([A-Za-z][A-Za-z -]{1,30})\*(?![*\w])", prose(page))
+    return {word.lower() for word in terms}
 
 
 def singular(word: str) -> str:
@@ -114,12 +114,12 @@ def uses(page: str, term: str) -> bool:
 
 def unexplained(pages: dict[str, str], terms: set[str]) -> dict[str, set[str]]:
     """The terms of pages that the glossary lacks."""
-    found = {
+    missing = {
         name: {word for word in introduced(page) - NO_TERMS if not explained(word, terms)}
         | {term for term in FIELD if uses(page, term) and not explained(term.lower(), terms)}
         for name, page in pages.items()
     }
-    return {name: words for name, words in found.items() if words}
+    return {name: words for name, words in missing.items() if words}
 
 
 def test_the_glossary_explains_every_term_of_the_pages():

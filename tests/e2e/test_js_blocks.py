@@ -82,10 +82,10 @@ def test_the_notice_of_the_package_page_asks_and_answers(collector, tmp_path):
 
 def test_one_call_answers_without_the_notice_and_the_budget_says_so(collector, tmp_path):
     block = WITHOUT_NOTICE.replace("console.log(", "told(")
-    told = "const told = (state, budget) => console.log(JSON.stringify([state, budget]));"
+    listener = "const told = (state, budget) => console.log(JSON.stringify([state, budget]));"
     first = stored(WITH_NOTICE).partition("// The notice")[0]
-    (said,) = run_in_node(tmp_path, collector.url, "menu", told, first, block)
-    state, budget = json.loads(said)
+    (line,) = run_in_node(tmp_path, collector.url, "menu", listener, first, block)
+    state, budget = json.loads(line)
     assert (state, float(budget["cap"])) == ("counted", 4)
     assert 0.99 < float(budget["spent"]) <= 1
     assert reports(collector, "menu") == 1
@@ -99,11 +99,11 @@ def test_node_keeps_the_ledger_in_the_file_that_the_page_names(collector, tmp_pa
 
 
 def test_the_check_prints_the_lines_that_the_page_shows(collector, tmp_path):
-    said = "\n".join(run_in_node(tmp_path, collector.url, "texts", IN_NODE, CHECK))
+    output = "\n".join(run_in_node(tmp_path, collector.url, "texts", IN_NODE, CHECK))
     shown = re.findall(r"^// (.+)$", CHECK, re.MULTILINE)
     assert len(shown) == 2
     for line in shown:
-        assert line in said.replace('\\"', '"').replace("\\'", "'")
+        assert line in output.replace('\\"', '"').replace("\\'", "'")
     assert reports(collector, "texts") == 0
 
 
@@ -117,5 +117,5 @@ def test_texts_of_a_page_replace_those_of_the_notice(collector, tmp_path):
     await until("the page's text of the trouble", () => has("gerade keine Verbindung"));
     """
     held = WITH_NOTICE.replace("record: { Pepsi: 4.5 }", "record: { Hamburger: 4, Pepsi: 4.5 }")
-    (said,) = run_in_node(tmp_path, collector.url, "texts", stored(held), TEXTS, look)
-    assert said.startswith("unreachable "), "the page's listener printed the code and the message"
+    (line,) = run_in_node(tmp_path, collector.url, "texts", stored(held), TEXTS, look)
+    assert line.startswith("unreachable "), "the page's listener printed the code and the message"

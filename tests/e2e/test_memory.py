@@ -81,11 +81,13 @@ def folder(tmp_path_factory):
     Plan.of(Schema.of(10, 1, 5), "kvue", 1).save(place / "plan.json")
     wide = Plan.of(Schema.of(6_561), "rappor", 1)
     wide.save(place / "wide.json")
-    some = wide.privatise(People.of_records(wide.schema, [{str(key): 0.0} for key in range(200)]))
+    wide_reports = wide.privatise(
+        People.of_records(wide.schema, [{str(key): 0.0} for key in range(200)])
+    )
     with writing(wide, str(place / "wide.kv")) as reports:
         for _ in range(1_200):
-            reports.add(some)
-    columns = pa.Table.from_batches([to_batch(some, wide.packing)] * 1_200)
+            reports.add(wide_reports)
+    columns = pa.Table.from_batches([to_batch(wide_reports, wide.packing)] * 1_200)
     pq.write_table(columns, place / "wide.parquet", compression="none", use_dictionary=False)
     return place
 
@@ -129,10 +131,10 @@ def test_a_mixed_table_larger_than_memory_is_privatised_by_all_processes(folder)
     table = folder / "names.parquet"
     with pq.ParquetWriter(table, kinds, compression="none", use_dictionary=["key"]) as writer:
         for first in range(0, len(order), 1 << 13):
-            some = order[first : first + (1 << 13)]
-            names = [f"{long_names}{number}" for number in (some % people).tolist()]
-            held = [str(number) for number in (some // people).tolist()]
-            writer.write_table(pa.table([names, held, values[: len(some)]], schema=kinds))
+            places = order[first : first + (1 << 13)]
+            names = [f"{long_names}{number}" for number in (places % people).tolist()]
+            held = [str(number) for number in (places // people).tolist()]
+            writer.write_table(pa.table([names, held, values[: len(places)]], schema=kinds))
     words = ("privatise", "plan.json", "names.parquet", "--coins", "memory", "--processes", "2")
     words += ("-o", "parts/")
     code, limit = limited(folder, *words, spare=2 * SPARE, script=SMALL_SEGMENTS)
@@ -159,10 +161,10 @@ def named_rows(order):
     if order == "mixed":
         places = np.random.default_rng(1).permutation(places)
     for first in range(0, len(places), 1 << 12):
-        some = places[first : first + (1 << 12)]
-        names = [f"{LONG_NAME}{number:06d}" for number in (some // 5).tolist()]
+        rows = places[first : first + (1 << 12)]
+        names = [f"{LONG_NAME}{number:06d}" for number in (rows // 5).tolist()]
         yield pa.record_batch(
-            [names, [str(number) for number in (some % 5).tolist()], some % 5 + 1.0],
+            [names, [str(number) for number in (rows % 5).tolist()], rows % 5 + 1.0],
             names=["person", "key", "value"],
         )
 
@@ -177,13 +179,13 @@ def write_named(path, order):
             for batch in named_rows(order):
                 file.writelines(map(row.format, *(column.to_pylist() for column in batch.columns)))
         return
-    made = pa.OSFile(str(path), "wb")
+    sink = pa.OSFile(str(path), "wb")
     writer = (
-        pa.ipc.new_file(made, kinds)
+        pa.ipc.new_file(sink, kinds)
         if form == "arrow"
-        else pq.ParquetWriter(made, kinds, compression="none", use_dictionary=["key"])
+        else pq.ParquetWriter(sink, kinds, compression="none", use_dictionary=["key"])
     )
-    with made, writer:
+    with sink, writer:
         for batch in named_rows(order):
             writer.write_batch(batch)
 
@@ -250,9 +252,9 @@ def test_many_rows_in_no_order_are_privatised(form, folder, tmp_path):
         else pq.ParquetWriter(table, kinds, compression="none", use_dictionary=False)
     ) as writer:
         for first in range(0, MANY, 16 * ROWS):
-            some = order[first : first + 16 * ROWS].astype(np.int64)
-            keys = names.take(pa.array(some % 2 * 5 + some // 2 % 5))
-            writer.write_table(pa.table([some // 2, keys, some % 5 + 1.0], schema=kinds))
+            rows = order[first : first + 16 * ROWS].astype(np.int64)
+            keys = names.take(pa.array(rows % 2 * 5 + rows // 2 % 5))
+            writer.write_table(pa.table([rows // 2, keys, rows % 5 + 1.0], schema=kinds))
     del order
     words = ("privatise", str(folder / "plan.json"), table.name, "--processes", "1", "-o", "many.kv")
     code, limit = limited(tmp_path, *words, spare=3 * SPARE)

@@ -64,9 +64,9 @@ def test_a_notebook_is_committed_with_light_outputs_that_name_no_machine(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_page_of_a_notebook_shows_it_as_it_is_stored(path):
-    made = runpy.run_path(str(EXAMPLES / "run_notebooks.py"))
-    page, pictures = made["page_of"](path)
-    assert (made["PAGES"] / f"{path.stem}.md").read_text() == page, "run_notebooks.py --pages"
+    script = runpy.run_path(str(EXAMPLES / "run_notebooks.py"))
+    page, pictures = script["page_of"](path)
+    assert (script["PAGES"] / f"{path.stem}.md").read_text() == page, "run_notebooks.py --pages"
     assert len(pictures) >= 1
-    stored = {file.name: file.read_bytes() for file in made["PAGES"].glob(f"{path.stem}-*.png")}
+    stored = {file.name: file.read_bytes() for file in script["PAGES"].glob(f"{path.stem}-*.png")}
     assert stored == pictures

@@ -69,15 +69,15 @@ def contents() -> dict[str, bytes]:
 
 def all_commands(group: click.Group, before: str = "") -> dict[str, click.Command]:
     """Every command by all of its words."""
-    found = {}
+    commands = {}
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
-            found |= all_commands(command, f"{before}{name} ")
+            commands |= all_commands(command, f"{before}{name} ")
         else:
-            found[before + name] = command
-    return found
+            commands[before + name] = command
+    return commands
 
 
 COMMANDS = all_commands(keyveil)
@@ -131,18 +131,18 @@ def test_an_output_never_replaces_an_input(folder, no_work, command, name, optio
             os.symlink(folder, "here")
             path = f"here/{source}"
         for force in ((), ("--force",)):
-            said = command(*words, option, path, *force, code=1)
-            assert said.startswith(f"keyveil: {path} is an input of this command")
-        for made in ("link.png", "here"):
-            Path(made).unlink(missing_ok=True)
+            message = command(*words, option, path, *force, code=1)
+            assert message.startswith(f"keyveil: {path} is an input of this command")
+        for file in ("link.png", "here"):
+            Path(file).unlink(missing_ok=True)
     assert contents() == before
 
 
 @pytest.mark.parametrize(("name", "option"), CASES)
 def test_another_file_is_replaced_only_with_force(folder, no_work, command, name, option):
     Path("kept.png").write_text("mine")
-    said = command(*OUTPUTS[name, option], option, "kept.png", code=1)
-    assert said == "keyveil: kept.png exists; give another name, or --force to replace it\n"
+    message = command(*OUTPUTS[name, option], option, "kept.png", code=1)
+    assert message == "keyveil: kept.png exists; give another name, or --force to replace it\n"
     assert Path("kept.png").read_text() == "mine"
     Path("gone.png").symlink_to("nowhere.png")
     assert "gone.png exists" in command(*OUTPUTS[name, option], option, "gone.png", code=1)
@@ -193,18 +193,18 @@ def test_what_cannot_be_written_is_refused_before_any_work(
 
 @pytest.mark.parametrize(("name", "option"), [case for case in OUTPUTS if case[1] == "--plot"])
 def test_a_picture_is_refused_by_its_name_before_any_work(folder, no_work, command, name, option):
-    said = command(*OUTPUTS[name, option], option, "a.txt", code=1)
-    assert "a picture's name ends in .png, .svg or .pdf" in said
+    message = command(*OUTPUTS[name, option], option, "a.txt", code=1)
+    assert "a picture's name ends in .png, .svg or .pdf" in message
 
 
 def test_two_outputs_are_two_files(folder, no_work, command):
     words = OUTPUTS["compare", "--plot"]
-    said = command(*words, "--plot", "a.png", "--json", "./a.png", code=1)
-    assert "name the same file" in said
+    message = command(*words, "--plot", "a.png", "--json", "./a.png", code=1)
+    assert "name the same file" in message
     Path("a.png").write_text("mine")
     Path("b.png").hardlink_to("a.png")
-    said = command(*words, "--plot", "a.png", "--json", "b.png", "--force", code=1)
-    assert "name the same file" in said
+    message = command(*words, "--plot", "a.png", "--json", "b.png", "--force", code=1)
+    assert "name the same file" in message
 
 
 def test_a_long_name_that_the_disk_allows_can_be_written(folder, command):

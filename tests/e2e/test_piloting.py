@@ -55,9 +55,9 @@ AUTO = ("plan", "--mechanism", "auto", "--people", 38_000, "--pilot", "pilot.jso
 
 
 def test_the_whole_way_from_a_pilot_to_answers(at, folder):
-    said = at(*AUTO, "--explain", "-o", "plan.json")
-    assert "(from a pilot of 2,000 people)" in said
-    assert "expecting 1 key held on average" in said
+    output = at(*AUTO, "--explain", "-o", "plan.json")
+    assert "(from a pilot of 2,000 people)" in output
+    assert "expecting 1 key held on average" in output
     pilot, plan = Plan.load(folder / "pilot.json"), Plan.load(folder / "plan.json")
     assert (plan.schema.keys, plan.schema.ranges) == (pilot.schema.keys, pilot.schema.ranges)
     assert plan.promised == pilot.promised == 4
@@ -76,10 +76,10 @@ def test_the_whole_way_from_a_pilot_to_answers(at, folder):
 
 
 def test_what_a_pilot_told_is_in_the_json(at):
-    made = json.loads(at(*AUTO, "--mean", "3.4", "--spread", "0.5", "--json"))
-    assert "from a pilot of 2,000 people" in made["advice"]["prior"]
-    assert "means near 3.4, spread 0.5 on [1, 5]" in made["advice"]["prior"]
-    assert made["promised"] == 4
+    document = json.loads(at(*AUTO, "--mean", "3.4", "--spread", "0.5", "--json"))
+    assert "from a pilot of 2,000 people" in document["advice"]["prior"]
+    assert "means near 3.4, spread 0.5 on [1, 5]" in document["advice"]["prior"]
+    assert document["promised"] == 4
 
 
 def test_what_the_pilot_says_may_be_said_again_and_another_epsilon_is_remarked_on(at):
@@ -90,8 +90,10 @@ def test_what_the_pilot_says_may_be_said_again_and_another_epsilon_is_remarked_o
 
 
 def test_how_many_to_ask_is_said_with_the_pilots_plan(at):
-    said = at("plan", "--keys", 30, "--epsilon", 4, "--mechanism", "sized", "--people", "1e6", "-o", "p")
-    assert "for a pilot (plan --mechanism auto --pilot) ask 5,000 of them" in said
+    output = at(
+        "plan", "--keys", 30, "--epsilon", 4, "--mechanism", "sized", "--people", "1e6", "-o", "p"
+    )
+    assert "for a pilot (plan --mechanism auto --pilot) ask 5,000 of them" in output
 
 
 @pytest.mark.parametrize(
@@ -142,9 +144,9 @@ def test_an_estimate_of_a_pilot_says_how_many_keys_are_held_and_what_is_next(at)
     assert "unknown" not in "".join(rows)
     assert "a pilot tells only how many keys are held" in rows[-1]
     assert "--mechanism auto --people N --pilot pilot.json told.kv" in rows[-1]
-    made = json.loads(at("estimate", "pilot.json", "told.kv", "--json"))
-    assert [each["held"] for each in made][-2:] == [[24, 27], [28, 30]]
-    assert sum(each["share"]["value"] for each in made) == pytest.approx(1)
+    document = json.loads(at("estimate", "pilot.json", "told.kv", "--json"))
+    assert [each["held"] for each in document][-2:] == [[24, 27], [28, 30]]
+    assert sum(each["share"]["value"] for each in document) == pytest.approx(1)
     second = at("estimate", "second.json", "told.kv", code=1)
     assert "another plan" in second
 
@@ -161,9 +163,9 @@ def test_shares_of_people_are_shown_within_their_range(capsys):
 
 
 def test_a_comparison_with_a_pilot_repeats(at, folder):
-    some = ("--top", 10, "--people", "1e5", "--mechanism", "kvue,auto", "--epsilon", "4")
-    run_ = (*COMPARE, *some, "--repeat", 2, "--coins", "x")
-    said = at(*run_, "--json", "rows.json")
+    options = ("--top", 10, "--people", "1e5", "--mechanism", "kvue,auto", "--epsilon", "4")
+    run_ = (*COMPARE, *options, "--repeat", 2, "--coins", "x")
+    output = at(*run_, "--json", "rows.json")
     rows = json.loads((folder / "rows.json").read_text())
     for row in rows:
         if row["mechanism"] == "auto":
@@ -172,5 +174,5 @@ def test_a_comparison_with_a_pilot_repeats(at, folder):
         else:
             assert row["pilot"] is None
             assert row["choices"] is None
-    assert "of the people how many keys they hold, and auto is the planner" in said
-    assert at(*run_, "--processes", 1) == said
+    assert "of the people how many keys they hold, and auto is the planner" in output
+    assert at(*run_, "--processes", 1) == output

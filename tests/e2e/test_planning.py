@@ -54,46 +54,46 @@ def kept_answers(patch: pytest.MonkeyPatch) -> list[Advice]:
 
 
 def test_auto_makes_a_plan_that_names_what_was_chosen_and_says_why(at):
-    said = at(
+    output = at(
         *AUTO, "--epsilon", 1, "--people", "1e6", "--held", 3, "--explain", "--plot", "e.png", "-o", "p"
     )
     plan = Plan.load(at.folder / "p")
-    assert plan.mechanism_name in said
-    assert "least predicted error" in said
-    assert "kvue" in said
-    assert "shuffler" in said
-    assert "fake" in said
-    assert f"1 {plan.mechanism_name} (chosen)" in said
+    assert plan.mechanism_name in output
+    assert "least predicted error" in output
+    assert "kvue" in output
+    assert "shuffler" in output
+    assert "fake" in output
+    assert f"1 {plan.mechanism_name} (chosen)" in output
     assert (at.folder / "e.png").stat().st_size > 10_000
 
 
 def test_auto_as_json(at):
-    asked = (*AUTO, "--epsilon", 1, "--people", "1e6", "--ask", "frequency", "--json")
-    made = json.loads(at(*asked, "--one-round"))
-    assert made["advice"]["chosen"]["mechanism"] == made["mechanism"]
-    assert made["is_first_round"] is False
-    assert made["advice"]["answers"] is True
-    scores = [option["score"] for option in made["advice"]["options"]]
+    arguments = (*AUTO, "--epsilon", 1, "--people", "1e6", "--ask", "frequency", "--json")
+    document = json.loads(at(*arguments, "--one-round"))
+    assert document["advice"]["chosen"]["mechanism"] == document["mechanism"]
+    assert document["is_first_round"] is False
+    assert document["advice"]["answers"] is True
+    scores = [option["score"] for option in document["advice"]["options"]]
     assert scores[1:] == sorted(scores[1:])
     assert scores[0] <= 1.1 * scores[1]
 
 
 def test_told_nothing_auto_says_whether_it_made_a_first_round(at):
     line = (*AUTO, "--epsilon", 2, "--people", "1e6")
-    said = at(*line, "-o", "first")
+    output = at(*line, "-o", "first")
     pilot = Plan.load(at.folder / "first")
     assert pilot.mechanism_name == "sized"
-    assert "the plan is a first round (sized): ask " in said
-    assert "why: after it the error is at most about" in said
-    assert "what would help most: how many keys do people hold? (--held N" in said
-    made = json.loads(at(*line, "--json"))
-    assert made["is_first_round"] is True
-    assert f"ask {made['advice']['first_round']['people']:,} of the 1,000,000 people" in said
-    said = at(*line, "--one-round", "-o", "everyone")
+    assert "the plan is a first round (sized): ask " in output
+    assert "why: after it the error is at most about" in output
+    assert "what would help most: how many keys do people hold? (--held N" in output
+    document = json.loads(at(*line, "--json"))
+    assert document["is_first_round"] is True
+    assert f"ask {document['advice']['first_round']['people']:,} of the 1,000,000 people" in output
+    output = at(*line, "--one-round", "-o", "everyone")
     plan = Plan.load(at.folder / "everyone")
-    assert "the plan is one for everyone (as --one-round says)" in said
-    assert f"{plan.mechanism_name} " in said
-    assert "is the safest choice: its error is at most" in said
+    assert "the plan is one for everyone (as --one-round says)" in output
+    assert f"{plan.mechanism_name} " in output
+    assert "is the safest choice: its error is at most" in output
     assert "--one-round: there is no first round if it is known" in at(
         *line, "--held", 3, "--one-round", code=2
     )
@@ -101,13 +101,13 @@ def test_told_nothing_auto_says_whether_it_made_a_first_round(at):
 
 def test_explain_without_a_file_says_that_no_plan_was_written(at, capsys):
     assert run([str(a) for a in (*AUTO, "--epsilon", 2, "--people", "1e6", "--explain")]) == 0
-    said = capsys.readouterr()
-    assert "frequency ±" in said.out
-    assert '"format"' not in said.out
-    assert said.err == "no plan is written: -o FILE writes it\n"
+    output = capsys.readouterr()
+    assert "frequency ±" in output.out
+    assert '"format"' not in output.out
+    assert output.err == "no plan is written: -o FILE writes it\n"
     assert run([str(a) for a in (*AUTO, "--epsilon", 2, "--people", "1e6")]) == 0
-    said = capsys.readouterr()
-    assert Plan.parse(said.out).mechanism_name in said.err
+    output = capsys.readouterr()
+    assert Plan.parse(output.out).mechanism_name in output.err
 
 
 def test_an_explanation_needs_no_keys_and_no_epsilon_and_has_its_picture(at, capsys, monkeypatch):
@@ -117,28 +117,28 @@ def test_an_explanation_needs_no_keys_and_no_epsilon_and_has_its_picture(at, cap
     bare = ("plan", "--mechanism", "auto", "--people", "1e6", "--explain")
     with monkeypatch.context() as patch:
         answers = kept_answers(patch)
-        said = at(*bare).splitlines()
-    assert said[0] == "no --keys and no --epsilon given: explained for 100 keys and epsilon 1"
-    assert said[1].startswith("the plan is a first round (sized): ask ")
-    assert said[4].startswith(
+        lines = at(*bare).splitlines()
+    assert lines[0] == "no --keys and no --epsilon given: explained for 100 keys and epsilon 1"
+    assert lines[1].startswith("the plan is a first round (sized): ask ")
+    assert lines[4].startswith(
         "1,000,000 people at epsilon 1, expecting that people may hold anything from one key to"
     )
     (advice,) = answers
     names = [option.family for option in advice.runners_up(4)]
     expected = f"1 {names[0]} (chosen)   " + "   ".join(f"{n} {m}" for n, m in enumerate(names[1:], 2))
-    start = said.index(expected)
+    start = lines.index(expected)
     for above, part in ((start + 1, "frequency"), (start + 11, "mean")):
-        assert said[above].split("  ")[-1].strip() == f"{part} ± against people"
-        assert f"{part} ± against epsilon" in said[above]
-        assert "┊" in said[above + 7]
-        assert said[above + 9].split() == [
+        assert lines[above].split("  ")[-1].strip() == f"{part} ± against people"
+        assert f"{part} ± against epsilon" in lines[above]
+        assert "┊" in lines[above + 7]
+        assert lines[above + 9].split() == [
             *("0.1", "0.2", "0.5", "1", "2", "5"),
             *("10", "k", "100", "k", "1", "M", "10", "M", "100", "M"),
         ]
-    assert not any("\x1b" in line for line in said)
-    known = (*bare, "--held", 3)
-    assert at(*known, "--keys", 20).startswith("no --epsilon given: explained for epsilon 1\n")
-    assert at(*known, "--epsilon", 2).startswith("no --keys given: explained for 100 keys\n")
+    assert not any("\x1b" in line for line in lines)
+    arguments = (*bare, "--held", 3)
+    assert at(*arguments, "--keys", 20).startswith("no --epsilon given: explained for epsilon 1\n")
+    assert at(*arguments, "--epsilon", 2).startswith("no --keys given: explained for 100 keys\n")
     assert "plan needs --keys, --epsilon (or" in at(*bare, "-o", "p", code=2)
     assert "plan needs --keys, --epsilon (or" in at(*bare[:-1], code=2)
     monkeypatch.setenv("LC_ALL", "C")
@@ -155,13 +155,13 @@ def test_an_explanation_fits_the_terminal(at, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    said = click.unstyle(at(*line)).splitlines()[1:]  # the first is not the picture's
-    assert max(len(row.rstrip()) for row in said) <= width
-    assert sum("against people" in row and "±" in row for row in said) == (2 if width >= 40 else 0)
-    assert sum(row.count("± against") for row in said) == (4 if width >= 40 else 0)
-    assert any(row.count("± against") == 2 for row in said) == (width >= 80)
-    assert ("--plot FILE draws it in a file" in " ".join(said)) == (width < 40)
-    joined = " ".join(" ".join(said).split())
+    rows = click.unstyle(at(*line)).splitlines()[1:]  # the first is not the picture's
+    assert max(len(row.rstrip()) for row in rows) <= width
+    assert sum("against people" in row and "±" in row for row in rows) == (2 if width >= 40 else 0)
+    assert sum(row.count("± against") for row in rows) == (4 if width >= 40 else 0)
+    assert any(row.count("± against") == 2 for row in rows) == (width >= 80)
+    assert ("--plot FILE draws it in a file" in " ".join(rows)) == (width < 40)
+    joined = " ".join(" ".join(rows).split())
     sentences = [
         row for row in piped.splitlines() if row.startswith(("if ", "error: ", "±: ", "1,000,000"))
     ]
@@ -171,9 +171,9 @@ def test_an_explanation_fits_the_terminal(at, monkeypatch, width):
 
 def test_an_explanation_of_nothing_in_json_says_so_beside_it(at, capsys):
     assert run(["plan", "--mechanism", "auto", "--people", "1e6", "--explain", "--json"]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["keys"] == 100
-    assert said.err == "no --keys and no --epsilon given: explained for 100 keys and epsilon 1\n"
+    output = capsys.readouterr()
+    assert json.loads(output.out)["keys"] == 100
+    assert output.err == "no --keys and no --epsilon given: explained for 100 keys and epsilon 1\n"
 
 
 REFUSED = (*AUTO, "--epsilon", "0.1", "--people", "1e4", "--held", 6)
@@ -181,28 +181,28 @@ REFUSED = (*AUTO, "--epsilon", "0.1", "--people", "1e4", "--held", 6)
 
 def test_a_refusal_is_json_where_json_is_asked_for(at, capsys):
     assert run([str(a) for a in (*REFUSED, "--json", "-o", "p")]) == 1
-    said = capsys.readouterr()
-    made = json.loads(said.out)
-    assert made["answers"] is False
-    assert made["people_needed"] > 1000
-    assert float(made["epsilon_needed"]) > 0.1
-    assert made["why"] in said.err
-    assert made["chosen"] is None
-    assert len(made["options"]) > 3
-    assert said.err.count("\n") == 1
+    output = capsys.readouterr()
+    document = json.loads(output.out)
+    assert document["answers"] is False
+    assert document["people_needed"] > 1000
+    assert float(document["epsilon_needed"]) > 0.1
+    assert document["why"] in output.err
+    assert document["chosen"] is None
+    assert len(document["options"]) > 3
+    assert output.err.count("\n") == 1
     assert not (at.folder / "p").exists()
 
 
 def test_a_refusal_is_explained_too(at, capsys):
     assert run([str(a) for a in (*REFUSED, "--explain", "--plot", "e.png")]) == 1
-    said = capsys.readouterr()
-    assert "times the people" in said.out
-    assert "kvue" in said.out
-    assert "least predicted error" not in said.out
-    assert "(chosen)" not in said.out
-    assert " (least error)   2 " in said.out
-    assert said.err.count("\n") == 1
-    assert "it takes about" in said.err
+    output = capsys.readouterr()
+    assert "times the people" in output.out
+    assert "kvue" in output.out
+    assert "least predicted error" not in output.out
+    assert "(chosen)" not in output.out
+    assert " (least error)   2 " in output.out
+    assert output.err.count("\n") == 1
+    assert "it takes about" in output.err
     assert (at.folder / "e.png").stat().st_size > 10_000
 
 
@@ -225,27 +225,27 @@ def test_the_explanation_names_the_estimator_that_the_plan_is_chosen_for(at):
     ],
 )
 def test_the_explanation_speaks_of_what_was_asked(at, ask, compared, fakes):
-    said = at(
+    output = at(
         *AUTO, "--epsilon", 2, "--people", "1e6", "--held", 9, "--ask", ask, "--explain", "-o", "p"
     )
-    assert f"error: squared error over the first's: {compared}" in said
-    assert f"they can raise {fakes}" in said
-    assert ("default answers of keyveil estimate" in said) == ("conditional" not in compared)
+    assert f"error: squared error over the first's: {compared}" in output
+    assert f"they can raise {fakes}" in output
+    assert ("default answers of keyveil estimate" in output) == ("conditional" not in compared)
 
 
 def test_with_few_keys_no_shrinkage_is_advised(at):
-    said = at(*AUTO, "--keys", 3, "--epsilon", 2, "--people", "1e6", "--explain", "-o", "p")
-    assert "after shrinkage" not in said
+    output = at(*AUTO, "--keys", 3, "--epsilon", 2, "--people", "1e6", "--explain", "-o", "p")
+    assert "after shrinkage" not in output
 
 
 def test_a_named_mechanism_says_what_to_expect(at):
     named = ("plan", "--keys", 20, "--epsilon", 1, "--people", "1e5", "--force", "--mechanism")
-    said = at(*named, "kvue", "-o", "p")
-    assert "with 100,000 people a key's answers will be off: frequency by about 0.0" in said
-    assert "(expecting 6 keys held on average" in said
+    output = at(*named, "kvue", "-o", "p")
+    assert "with 100,000 people a key's answers will be off: frequency by about 0.0" in output
+    assert "(expecting 6 keys held on average" in output
     assert "expecting 2 keys held" in at(*named, "kvue", "--held", 2, "-o", "p")
-    made = json.loads(at(*named, "kvue", "--json"))
-    assert 0 < made["expected"]["frequency_error"] < made["expected"]["mean_error"] < 1
+    document = json.loads(at(*named, "kvue", "--json"))
+    assert 0 < document["expected"]["frequency_error"] < document["expected"]["mean_error"] < 1
     assert "mass by about" in at(*named, "harmony", "-o", "p")
     assert "a key's answers" in at(*named, "several", "-o", "p")
     assert "conditional frequency" in at(*named, "pairs", "-o", "p")
@@ -253,10 +253,10 @@ def test_a_named_mechanism_says_what_to_expect(at):
 
 
 def test_auto_answers_queries(at):
-    made = json.loads(
+    document = json.loads(
         at(*AUTO, "--epsilon", 2, "--people", "1e6", "--ask", "mean(0 | 1); mean(2 | 3)", "--json")
     )
-    assert made["mechanism"] == "workload"
+    assert document["mechanism"] == "workload"
 
 
 @pytest.mark.parametrize(
@@ -303,8 +303,8 @@ def test_nothing_that_is_said_is_ignored(at, arguments, said):
 
 
 def test_the_next_round_is_not_told_again_what_its_plan_says(at):
-    said = at("plan", "--next", "p", "t", "--epsilon", 1, "--mechanism", "kvue", code=2)
-    assert "--epsilon, --mechanism: the next round takes this from PLAN" in said
+    message = at("plan", "--next", "p", "t", "--epsilon", 1, "--mechanism", "kvue", code=2)
+    assert "--epsilon, --mechanism: the next round takes this from PLAN" in message
 
 
 @pytest.mark.parametrize(
@@ -312,18 +312,18 @@ def test_the_next_round_is_not_told_again_what_its_plan_says(at):
 )
 def test_a_named_mechanism_is_explained(at, name, fakes):
     named = ("plan", "--keys", 20, "--epsilon", 1, "--mechanism", name, "--explain")
-    said = at(*named, "--people", "1e4", "--held", 2, "-o", "p").splitlines()
-    assert "a key's answers will be off" in said[0]
-    assert "10,000 people pass a shuffler" in said[1]
-    assert f"they can raise a key's {fakes}" in said[2]
-    assert said[3].startswith(f"p: {name}")
+    lines = at(*named, "--people", "1e4", "--held", 2, "-o", "p").splitlines()
+    assert "a key's answers will be off" in lines[0]
+    assert "10,000 people pass a shuffler" in lines[1]
+    assert f"they can raise a key's {fakes}" in lines[2]
+    assert lines[3].startswith(f"p: {name}")
     assert Plan.load(at.folder / "p").mechanism_name == name
     assert "--explain: only with --people" in at(*named, code=2)
 
 
-def _shown(said: str, mechanism: str) -> tuple[float, float]:
+def _shown(output: str, mechanism: str) -> tuple[float, float]:
     """A row's errors of frequency and mean in the table of options."""
-    row = next(line for line in said.splitlines() if line.startswith(f"{mechanism}  "))
+    row = next(line for line in output.splitlines() if line.startswith(f"{mechanism}  "))
     _, frequency, mean, *_ = row.removeprefix(mechanism).split()
     return float(frequency), float(mean)
 
@@ -333,25 +333,25 @@ def test_what_is_seen_and_typed_is_on_the_users_scale(at):
     plan = ("plan", "--keys", 20, "--held", 6, "--epsilon", 2, "--people", "1e5", "--mechanism")
     unit = ("--range=-1,1", "--mean", "0.5", "--spread", "0.3")
     own = ("--range", "1,5", "--mean", "4", "--spread", "0.6")
-    said = [at(*plan, "auto", *which, "--explain") for which in (unit, own)]
+    outputs = [at(*plan, "auto", *which, "--explain") for which in (unit, own)]
     for name in ("kvue", "graded", "privkv"):
-        (f, m), (same, double) = (_shown(each, name) for each in said)
+        (f, m), (same, double) = (_shown(each, name) for each in outputs)
         assert same == f
         assert double == pytest.approx(2 * m, abs=2e-4)  # rounded to four digits
-    assert "means near 4, spread 0.6 on [1, 5]" in said[1]
-    assert "means on [1, 5]" in said[1]
-    assert "optimal (frequency 0.1, spread 0.3, mean 0.4)" in said[0]
-    assert "optimal (frequency 0.1, spread 0.6, mean 3.8)" in said[1]
-    assert "[-1, 1]" not in said[1]
+    assert "means near 4, spread 0.6 on [1, 5]" in outputs[1]
+    assert "means on [1, 5]" in outputs[1]
+    assert "optimal (frequency 0.1, spread 0.3, mean 0.4)" in outputs[0]
+    assert "optimal (frequency 0.1, spread 0.6, mean 3.8)" in outputs[1]
+    assert "[-1, 1]" not in outputs[1]
     options = json.loads(at(*plan, "auto", *own, "--json"))["advice"]["options"]
     assert {"3.8"} == {o["parameters"]["mean"] for o in options if o["mechanism"] == "optimal"}
-    made = [json.loads(at(*plan, "kvue", *which, "--json"))["expected"] for which in (unit, own)]
-    assert made[1]["mean_error"] == pytest.approx(2 * made[0]["mean_error"])
-    assert made[1]["frequency_error"] == made[0]["frequency_error"]
-    assert made[1]["mean_scale"] == {"low": 1, "high": 5, "of": "all keys"}
-    told = at(*plan, "kvue", *own, "-o", "p.json")
-    assert "mean by about" in told
-    assert "on [1, 5] (expecting" in told
+    predictions = [json.loads(at(*plan, "kvue", *which, "--json"))["expected"] for which in (unit, own)]
+    assert predictions[1]["mean_error"] == pytest.approx(2 * predictions[0]["mean_error"])
+    assert predictions[1]["frequency_error"] == predictions[0]["frequency_error"]
+    assert predictions[1]["mean_scale"] == {"low": 1, "high": 5, "of": "all keys"}
+    output = at(*plan, "kvue", *own, "-o", "p.json")
+    assert "mean by about" in output
+    assert "on [1, 5] (expecting" in output
     at(*plan, "kvue", "--range", "1,5", "--mean", "0.5", "-o", "wrong.json", code=1)
     assert not (at.folder / "wrong.json").exists()
 
@@ -359,12 +359,12 @@ def test_what_is_seen_and_typed_is_on_the_users_scale(at):
 def test_keys_of_different_ranges_say_which_scale(at):
     (at.folder / "own.csv").write_text("key,low,high\na,0,1\nb,0,10\n")
     plan = ("plan", "--keys", "own.csv", "--epsilon", 2, "--people", "1e5", "--mechanism")
-    said = at(*plan, "auto", "--explain")
-    assert "means in half ranges" in said
-    assert "half ranges: keys have different ranges, so -1 is the low end of each key's range" in said
-    assert "spread and mean of a mechanism are in half ranges, too" in said
-    made = json.loads(at(*plan, "kvue", "--json"))["expected"]
-    assert made["mean_scale"] == {"low": -1, "high": 1, "of": "each key's own range"}
+    output = at(*plan, "auto", "--explain")
+    assert "means in half ranges" in output
+    assert "half ranges: keys have different ranges, so -1 is the low end of each key's range" in output
+    assert "spread and mean of a mechanism are in half ranges, too" in output
+    document = json.loads(at(*plan, "kvue", "--json"))["expected"]
+    assert document["mean_scale"] == {"low": -1, "high": 1, "of": "each key's own range"}
 
 
 @pytest.mark.parametrize(("ends", "mean", "kept"), [("1,5", "4", "0.5"), ("0,3", "2", "0." + 18 * "3")])
@@ -389,10 +389,10 @@ def test_names_in_compare_are_on_the_users_scale(at):
         compare = ("compare", "--data", "t.csv", f"--range={ends}", "--people", "1e4", "--epsilon", 3,
                    "--repeat", 2, "--coins", "x", "--processes", 1, "--told", "table",
                    "--mechanism")  # fmt: skip
-        said = at(*compare, f"{named[ends]},auto", "--json", "r.json", "--force")
+        output = at(*compare, f"{named[ends]},auto", "--json", "r.json", "--force")
         rows[ends] = json.loads((at.folder / "r.json").read_text())
         chosen = rows[ends][-1]["chosen"]
-        assert f"auto took {chosen} at epsilon 3." in said
+        assert f"auto took {chosen} at epsilon 3." in output
         assert rows[ends][0]["mechanism"] == named[ends]
         assert "mean must lie in" in at(*compare, "optimal:mean=5.5", code=1)
     unit, own = rows.values()
@@ -411,10 +411,10 @@ def test_compare_measures_on_the_users_scale(at):
         lines = [f"{user},{key},{values[(user + ord(key)) % 4]}" for user in range(60) for key in "abc"]
         (at.folder / "t.csv").write_text("\n".join(["person,key,value", *lines]))
         for order, name in (((), "kvue"), (("--conditional", 2), "pairs")):
-            said = at("compare", "--data", "t.csv", f"--range={ends}", "--people", "1e4", "--mechanism",
+            text = at("compare", "--data", "t.csv", f"--range={ends}", "--people", "1e4", "--mechanism",
                       name, "--repeat", 2, "--coins", "x", "--json", "r.json", "--plot", "r.png",
                       "--force", "--processes", 1, *order)  # fmt: skip
-            assert f"means on [{ends.replace(',', ', ')}]" in said
+            assert f"means on [{ends.replace(',', ', ')}]" in text
             rows[ends, order] = json.loads((at.folder / "r.json").read_text())
     for order in ((), ("--conditional", 2)):
         middle = "conditional_" if order else ""
@@ -428,28 +428,28 @@ def test_compare_measures_on_the_users_scale(at):
 
 
 def test_fakes_are_told_of_the_keys_that_are_expected(at):
-    said = at(*AUTO, "--epsilon", 1, "--people", "1e6", "--held", 3, "--mean", "4", "--explain")
-    assert "raise a key's frequency from 0.15 to" in said
-    assert "its mean from 4 to" in said
+    output = at(*AUTO, "--epsilon", 1, "--people", "1e6", "--held", 3, "--mean", "4", "--explain")
+    assert "raise a key's frequency from 0.15 to" in output
+    assert "its mean from 4 to" in output
 
 
 def test_a_refusal_agrees_with_its_table(at, capsys, monkeypatch):
     """Each row's number of people is enough for its plan. (``test_planner`` checks the refusal's.)"""
     answers = kept_answers(monkeypatch)
     assert run([str(a) for a in (*REFUSED, "--explain")]) == 1
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     (advice,) = answers
     for option in advice.runners_up():
         factor = advice.factor(option)
-        assert f"with {factor:.1f} times the people" in told.out
+        assert f"with {factor:.1f} times the people" in output.out
         assert people_factor(option.plan, round(factor * 10_000), "both", advice.prior) <= 1
     times = advice.people_needed / 10_000
-    assert f"which answer with {times:.1f} times the people" in told.out
+    assert f"which answer with {times:.1f} times the people" in output.out
     needed = enough_people(advice.people_needed)
-    assert f"it takes about {needed} people, or epsilon {advice.epsilon_needed}" in told.err
-    said = int(needed.replace(",", ""))
-    assert advice.people_needed <= said < 1.01 * advice.people_needed
-    assert said % 1000 == 0, "in three digits"
+    assert f"it takes about {needed} people, or epsilon {advice.epsilon_needed}" in output.err
+    people = int(needed.replace(",", ""))
+    assert advice.people_needed <= people < 1.01 * advice.people_needed
+    assert people % 1000 == 0, "in three digits"
     assert 100_000 < advice.people_needed < 140_000
     assert Decimal("0.3") < Decimal(advice.epsilon_needed) < Decimal("0.4")
 
@@ -475,20 +475,20 @@ def test_nothing_is_refused_where_something_can_answer():
     ],
 )
 def test_epsilons_of_two_digits(below, most, made):
-    found = two_digit_numbers(Decimal(below), Decimal(most))
-    assert set(made) <= set(found)
-    assert (found[0], found[-1]) == (made[0], made[-1])
-    assert [float(each) for each in found] == sorted(map(float, found))
-    assert all(len(each.replace(".", "").strip("0")) <= 2 for each in found)
+    epsilons = two_digit_numbers(Decimal(below), Decimal(most))
+    assert set(made) <= set(epsilons)
+    assert (epsilons[0], epsilons[-1]) == (made[0], made[-1])
+    assert [float(each) for each in epsilons] == sorted(map(float, epsilons))
+    assert all(len(each.replace(".", "").strip("0")) <= 2 for each in epsilons)
 
 
 TABLE = ("compare", "--data", "people.csv", "--person", "user", "--range", "1,5", "--people", 5000)
 
 
 def test_compare_says_where_the_planner_would_refuse(at):
-    asked = (*TABLE[:-1], 100, "--mechanism", "kvue,auto", "--repeat", 2, "--told", "table")
-    said = at(*asked, "--epsilon", "0.05,8", "--json", "rows.json")
-    assert "At epsilon 0.05 the planner would refuse" in said
+    options = (*TABLE[:-1], 100, "--mechanism", "kvue,auto", "--repeat", 2, "--told", "table")
+    output = at(*options, "--epsilon", "0.05,8", "--json", "rows.json")
+    assert "At epsilon 0.05 the planner would refuse" in output
     rows = json.loads((at.folder / "rows.json").read_text())
     refused = {(row["mechanism"], row["epsilon"]) for row in rows if row["refused"]}
     assert ("auto", 0.05) in refused
@@ -513,15 +513,15 @@ def test_a_missing_epsilon_is_not_passed_over(at, epsilons):
 
 
 def test_compare_measures_single_keys(at):
-    said = at(*TABLE, "--mechanism", "kvue,graded:levels=3,auto", "--epsilon", 3, "--repeat", 2,
+    output = at(*TABLE, "--mechanism", "kvue,graded:levels=3,auto", "--epsilon", 3, "--repeat", 2,
               "--json", "rows.json", "--plot", "rows.png", "--coins", "x")  # fmt: skip
     rows = json.loads((at.folder / "rows.json").read_text())
     planner = {"auto", "auto:one_round", "auto:pilot"}
     assert {row["mechanism"] for row in rows} == {"kvue", "graded:levels=3", *planner}
-    assert "auto:pilot is told nothing and first asks" in said
+    assert "auto:pilot is told nothing and first asks" in output
     for name in ("estimator", "true_epsilon", "mse_frequency", "mse_mean", "coverage_frequency"):
         assert all(row[name] is not None for row in rows)
-    assert "auto (" in said
+    assert "auto (" in output
     assert (at.folder / "rows.png").stat().st_size > 10_000
     at(*TABLE, "--mechanism", "kvue,graded:levels=3", "--epsilon", 3, "--repeat", 2, "--coins", "x",
        "--processes", 1, "--json", "again.json")  # fmt: skip
@@ -532,8 +532,8 @@ def test_compare_measures_single_keys(at):
 def test_compare_everything_on_a_stated_population(at):
     at("compare", "--population", "gaussian", "--top", 5, "--people", 2000, "--mechanism", "all",
        "--repeat", 2, "--told", "nothing", "--json", "rows.json")  # fmt: skip
-    seen = {row["mechanism"] for row in json.loads((at.folder / "rows.json").read_text())}
-    assert {"privkv", "privkvm", "f2m", "kvue", "kvoh", "pckv_ue", "pckv_grr", "coco", "auto"} <= seen
+    names = {row["mechanism"] for row in json.loads((at.folder / "rows.json").read_text())}
+    assert {"privkv", "privkvm", "f2m", "kvue", "kvoh", "pckv_ue", "pckv_grr", "coco", "auto"} <= names
 
 
 @pytest.mark.parametrize(
@@ -568,36 +568,36 @@ QUICK = ("--people", 2000, "--repeat", 2, "--processes", 1)
 
 
 def test_compare_says_what_it_did_in_one_line_each(at, capsys):
-    def told(*arguments):
+    def run_compare(*arguments):
         capsys.readouterr()
         assert run([str(a) for a in (*TABLE, *QUICK, *arguments)]) == 0
-        said = capsys.readouterr()
-        return said.out, said.err.strip().splitlines()
+        output = capsys.readouterr()
+        return output.out, output.err.strip().splitlines()
 
-    _, notes = told("--mechanism", "kvue")
+    _, notes = run_compare("--mechanism", "kvue")
     assert len(notes) == 1
     assert "--everyone N adds them" in notes[0]
     names = notes[0].split(" names ")[1].split(" people")[0]
     everyone = ("--everyone", names)
 
-    out, notes = told(*everyone, "--mechanism", "kvue")
+    out, notes = run_compare(*everyone, "--mechanism", "kvue")
     assert notes == []
     assert "6 keys, 2,000 people, 2 repetitions" in out
     assert "± is the standard error" in out
 
-    out, notes = told(*everyone, "--mechanism", "kvue", "--repeat", 1)
+    out, notes = run_compare(*everyone, "--mechanism", "kvue", "--repeat", 1)
     assert "1 repetition," in out
     assert "±" not in out
     assert len(notes) == 1
     assert "no standard error" in notes[0]
 
-    _, notes = told(*everyone, "--mechanism", "kvue", "--range", "3,5")
+    _, notes = run_compare(*everyone, "--mechanism", "kvue", "--range", "3,5")
     assert len(notes) == 1
     assert "is this the range" in notes[0]
-    _, notes = told(*everyone, "--mechanism", "kvue", "--range", "1.01,5")
+    _, notes = run_compare(*everyone, "--mechanism", "kvue", "--range", "1.01,5")
     assert "were clipped to it" in notes[0]
 
-    _, notes = told(
+    _, notes = run_compare(
         *everyone,
         *("--mechanism", "kvue,rr,privkvm", "--estimator", "corrected,debiased", "--json", "r.json"),
     )
@@ -612,7 +612,7 @@ def test_compare_says_what_it_did_in_one_line_each(at, capsys):
         ("privkvm", "debiased"): ["corrected"],
     }
 
-    out, _ = told(*everyone, "--mechanism", "collision:cap=1", "--json", "c.json")
+    out, _ = run_compare(*everyone, "--mechanism", "collision:cap=1", "--json", "c.json")
     assert "Share of held keys that is left out: collision:cap=1" in out
     assert all(r["bias_from_cap"] for r in json.loads((at.folder / "c.json").read_text()))
 

@@ -67,7 +67,7 @@ def test_the_exit_codes_are_those_of_the_command(tmp_path, monkeypatch):
     broken = tmp_path / "broken.json"
     cases = json.loads((ROOT / "vectors" / "bad" / "plans.json").read_text())["cases"]
     broken.write_text(cases[0]["text"])
-    seen = {
+    exit_codes = {
         run(["--version"]),
         run(["estimate", "nowhere.json", "nowhere.kv"]),
         run(["estimate", "--nothing"]),
@@ -75,8 +75,8 @@ def test_the_exit_codes_are_those_of_the_command(tmp_path, monkeypatch):
         run(["audit", str(broken)]),
     }
     monkeypatch.setattr(click.Group, "main", Mock(side_effect=KeyboardInterrupt))
-    seen.add(run(["demo"]))
-    assert seen == codes
+    exit_codes.add(run(["demo"]))
+    assert exit_codes == codes
 
 
 def test_the_app_developer_reads_what_to_do_in_every_state_and_at_every_error():
@@ -101,11 +101,11 @@ def test_every_extra_is_in_the_table():
 @pytest.mark.parametrize("shell", FILES)
 def test_a_new_shell_completes_the_command(shell, tmp_path):
     """With the page's lines alone in the file that it names, and no environment active."""
-    said, lines = re.findall(rf"^In `~/([^`\n]+)`:\n\n```{shell}\n(.*?)^```$", COMMAND, re.M | re.S)[0]
-    assert said == FILES[shell]
+    path, lines = re.findall(rf"^In `~/([^`\n]+)`:\n\n```{shell}\n(.*?)^```$", COMMAND, re.M | re.S)[0]
+    assert path == FILES[shell]
     assert "PATH_OF_THE_CLONE/.venv/bin" in lines
     assert shutil.which(shell), f"`make shells` installs {shell}"
-    file = tmp_path / said
+    file = tmp_path / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(lines.replace("PATH_OF_THE_CLONE/.venv/bin", str(BIN)))
     clean = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "TERM": "dumb"}

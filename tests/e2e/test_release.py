@@ -90,8 +90,8 @@ def test_a_release_to_an_index_is_refused_without_addresses(check, archives, tmp
 
 def test_the_release_check_says_what_an_index_would_lack(check, archives, capsys):
     """The project has no public address yet; this test changes once it has one."""
-    found = check["lacking_addresses"](ROOT, archives[0])
-    assert {line.partition(":")[0] for line in found} == {
+    lines = check["lacking_addresses"](ROOT, archives[0])
+    assert {line.partition(":")[0] for line in lines} == {
         "pyproject.toml",
         "clients/js/package.json",
         "CITATION.cff",
@@ -100,7 +100,7 @@ def test_the_release_check_says_what_an_index_would_lack(check, archives, capsys
     with pytest.raises(SystemExit, match="not ready for PyPI and npm"):
         check["check_addresses"](archives[0], for_index=True)
     check["check_addresses"](archives[0], for_index=False)
-    assert f"{len(found)} things are missing" in capsys.readouterr().out
+    assert f"{len(lines)} things are missing" in capsys.readouterr().out
 
 
 def test_the_demo_installs_less_than_400_mb_and_only_what_it_needs():

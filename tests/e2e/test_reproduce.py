@@ -67,17 +67,17 @@ def test_verdicts_that_do_not_depend_on_luck(quick):
     """Differences so large that five repetitions show them."""
     verdicts = {claim["claim"]: claim["verdict"] for claim in quick[1]["claims"]}
 
-    def said(words: str) -> str:
+    def verdict_on(words: str) -> str:
         return next(verdict for claim, verdict in verdicts.items() if words in claim)
 
-    assert said("KVUE, KVOH and IOH are epsilon-LDP") == "confirmed"
-    assert said("PrivKVM is the only one") == "not confirmed"
-    assert "100,000 reports" in said("error under 0.05")
-    assert "absent keys say 1" in said("higher accuracy with the rise of the mean")
-    assert said("does not fluctuate") == "not confirmed"
-    assert "the mean is meant" in said("PrivKVM returns an inaccurate result")
-    assert said("errors of F2M stay below the stated bounds") == "not confirmed"
-    assert "F2M's and KVOH's" in said("Costs are")
+    assert verdict_on("KVUE, KVOH and IOH are epsilon-LDP") == "confirmed"
+    assert verdict_on("PrivKVM is the only one") == "not confirmed"
+    assert "100,000 reports" in verdict_on("error under 0.05")
+    assert "absent keys say 1" in verdict_on("higher accuracy with the rise of the mean")
+    assert verdict_on("does not fluctuate") == "not confirmed"
+    assert "the mean is meant" in verdict_on("PrivKVM returns an inaccurate result")
+    assert verdict_on("errors of F2M stay below the stated bounds") == "not confirmed"
+    assert "F2M's and KVOH's" in verdict_on("Costs are")
 
 
 def test_every_claim_stands_in_the_docs_with_the_verdict_of_a_quick_run(quick):
@@ -88,13 +88,13 @@ def test_every_claim_stands_in_the_docs_with_the_verdict_of_a_quick_run(quick):
 
 
 def test_claims_name_the_errata_that_explain_them(quick):
-    known = set(
+    errata = set(
         map(int, re.findall(r"^### (\d+)\.", (PAGE.parent / "errata.md").read_text(), re.MULTILINE))
     )
     texts = [claim["claim"] for claim in quick[1]["claims"]]
     for words, numbers in ERRATA.items():
         assert any(words in text for text in texts), words
-        assert set(numbers) <= known
+        assert set(numbers) <= errata
     assert errata_of("PrivKVM is the only one that is unbiased") == "erratum 20"
     assert errata_of("no such claim") == ""
     page, report = (
@@ -202,7 +202,7 @@ def test_refusals_are_one_line(tmp_path, command, monkeypatch):
     ):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(content)
-    for words, said in (
+    for words, message in (
         (("--only", "fig9"), "unknown experiment 'fig9'; did you mean fig7? known: fig1"),
         (("--only", ","), "no experiment is named; known: fig1"),
         (("--seed", ""), "a seed is a text of at least one letter or digit"),
@@ -213,7 +213,7 @@ def test_refusals_are_one_line(tmp_path, command, monkeypatch):
         (("--movielens", "cut"), "cut/u.data ends in the middle of a line; it was cut short"),
         (("--movielens", "few/u.data"), "few/u.data has 1 films; the top 100 were asked for"),
     ):
-        assert command("reproduce", *words, code=1).startswith(f"keyveil: {said}")
+        assert command("reproduce", *words, code=1).startswith(f"keyveil: {message}")
         assert not (tmp_path / "out").exists()
 
 

@@ -184,7 +184,9 @@ def test_a_line_of_a_page_has_one_sentence():
     pages = {ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *DOCS.rglob("*.md")}
     pages -= set(NOTEBOOKS)  # written from the notebooks
     assert {
-        page.name: found for page in pages if (found := sentences_that_share_a_line(page.read_text()))
+        page.name: sentences
+        for page in pages
+        if (sentences := sentences_that_share_a_line(page.read_text()))
     } == {}
     assert sentences_that_share_a_line("One thing is so. Another is not.\n")
     assert sentences_that_share_a_line("- **Bold.** It is one sentence.\n- It runs `a. B` here.\n") == []
@@ -228,9 +230,9 @@ def test_the_story_in_readme_has_the_truths_of_its_table():
     truths = dict(zip(story["QUERIES"], story["truths"](orders, 60_000), strict=True))
     shown = re.findall(r"^(\w+\(.+?\)) +[\d.]+ +\[[\d.]+, [\d.]+\]  (?:yes|no sign)$", readme, re.M)
     true = [truths[query] for query in shown]
-    said = ", ".join(f"{truth:.2f}" for truth in true[:-1]) + f" and {true[-1]:.2f}"
+    answers = ", ".join(f"{truth:.2f}" for truth in true[:-1]) + f" and {true[-1]:.2f}"
     assert len(shown) == 5
-    assert f"In the made-up table itself these five answers are {said}.\n" in readme
+    assert f"In the made-up table itself these five answers are {answers}.\n" in readme
 
 
 def test_what_readme_says_of_conditionals_is_in_their_tables():

@@ -46,8 +46,8 @@ def test_the_library_replays_the_vector(path):
 def test_the_vectors_are_what_the_script_writes(tmp_path):
     """A published law never changes: whoever changes one must make a new name, not new vectors."""
     runpy.run_path(str(FOLDER / "make.py"))["main"](tmp_path)
-    made = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
-    assert made == {path.name: path.read_text("utf-8") for path in FILES}
+    texts = {path.name: path.read_text("utf-8") for path in tmp_path.iterdir()}
+    assert texts == {path.name: path.read_text("utf-8") for path in FILES}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -169,12 +169,12 @@ def states_of(channel: dict) -> int:
 
 
 def items_of(places: list[int], cap: int, words: list[int], digit, pairs: int) -> list[int]:
-    h, kept, items = len(places), [], []
+    h, picks, items = len(places), [], []
     for i in range(min(cap, h)):
         last = h - min(cap, h) + i
         number = words[i] * (last + 1) >> 32
-        kept.append(last if number in kept else number)
-        items.append((places[kept[i]], digit(places[kept[i]], words[cap + i])))
+        picks.append(last if number in picks else number)
+        items.append((places[picks[i]], digit(places[picks[i]], words[cap + i])))
     state = [2 * place + x - 1 for place, x in items]
     if pairs:
         for (a, x), (b, y) in combinations(sorted(items), 2):

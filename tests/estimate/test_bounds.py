@@ -54,8 +54,8 @@ def test_the_printed_f2m_bound_is_too_small_and_ours_is_smaller_than_the_correct
 
 
 def test_knowing_the_mean_sharpens_f2ms_bound():
-    known = f2m_mean(0.5, 0.5, 0.5, 2000, 0.05, mean=1.0)
-    assert known.error < f2m_mean(0.5, 0.5, 0.5, 2000, 0.05, mean=0.0).error
+    bound = f2m_mean(0.5, 0.5, 0.5, 2000, 0.05, mean=1.0)
+    assert bound.error < f2m_mean(0.5, 0.5, 0.5, 2000, 0.05, mean=0.0).error
     assert (
         f2m_mean(0.5, 0.5, 0.5, 2000, 0.05, default=0).error < f2m_mean(0.5, 0.5, 0.5, 2000, 0.05).error
     )

@@ -59,18 +59,18 @@ def plan_of(listed, epsilon=3):
 def test_the_share_that_counts_is_enumerated_exactly(cap):
     """Every set of six equal keys with a law of sizes: each key counts as the average pair does."""
     keys, sizes = 6, np.array([0.1, 0.4, 0.2, 0.15, 0.1, 0.05])
-    frequency = kept = 0.0
+    frequency = capped_frequency = 0.0
     for held in range(1, len(sizes)):
         sets = list(combinations(range(keys), held))
         for chosen in sets:
             if 0 in chosen:
                 frequency += sizes[held] / len(sets)
-                kept += sizes[held] / len(sets) * min(1.0, cap / held)
+                capped_frequency += sizes[held] / len(sets) * min(1.0, cap / held)
     law = SizeLaw.of(answer(sizes, keys=keys), keys, [cap])
-    share = CapCorrection(law, np.ones(keys)).counted_share(np.full(keys, kept))
-    assert share.value == pytest.approx(kept / frequency, rel=1e-4)
-    assert law.average == pytest.approx(kept / frequency, rel=1e-4)
-    assert kept / share.value == pytest.approx(frequency, rel=1e-4)
+    share = CapCorrection(law, np.ones(keys)).counted_share(np.full(keys, capped_frequency))
+    assert share.value == pytest.approx(capped_frequency / frequency, rel=1e-4)
+    assert law.average == pytest.approx(capped_frequency / frequency, rel=1e-4)
+    assert capped_frequency / share.value == pytest.approx(frequency, rel=1e-4)
     number = np.arange(1, len(sizes))
     pairs = sizes[1:] * number / (sizes[1:] @ number)
     counted = np.minimum(1.0, cap / number)
@@ -103,10 +103,10 @@ def test_moments_are_those_of_kept_keys(listed):
     cap = caps_of(plan)[0]
     number = np.diff(people.people.starts)
     counted = np.repeat(np.minimum(1.0, cap / np.maximum(number, 1)), number)
-    kept = np.bincount(people.people.keys, counted, KEYS) / len(people.people)
-    assert prior.capped(cap)[:, 0] == pytest.approx(kept)
+    capped_frequency = np.bincount(people.people.keys, counted, KEYS) / len(people.people)
+    assert prior.capped(cap)[:, 0] == pytest.approx(capped_frequency)
     predicted = forecast(plan, 10**6, prior)
-    assert prior.frequency + predicted.left_out[:, 0] == pytest.approx(kept)
+    assert prior.frequency + predicted.left_out[:, 0] == pytest.approx(capped_frequency)
     assert predicted.caps is not None
 
 
@@ -175,10 +175,10 @@ def test_every_door_gives_the_same_number():
     tally = Tally(plan).add(drawn)
     counts = tally.counts
     answers, arrays = estimate(plan, tally), bands(plan, counts)
-    asked = Conditionals(plan, tally).answer("frequency(0)")
+    query_answer = Conditionals(plan, tally).answer("frequency(0)")
     first = answers["0"].frequency
-    assert first.value == arrays.frequency.value[0] == asked.estimate.value
-    assert (first.low, first.high) == (asked.estimate.low, asked.estimate.high)
+    assert first.value == arrays.frequency.value[0] == query_answer.estimate.value
+    assert (first.low, first.high) == (query_answer.estimate.low, query_answer.estimate.high)
     assert first.value > answers["0"].raw.frequency.value, "raw values are those of kept keys"
 
 
@@ -239,8 +239,8 @@ def test_the_most_held_keys_are_covered_and_their_error_is_forecast():
 def test_guesses_that_are_left_out_change_nothing(monkeypatch):
     sizes = np.zeros(KEYS + 1)
     sizes[[1, 3]] = 0.6, 0.4
-    kept = SizeLaw.of(answer(sizes, reports=5000), KEYS, [2])
+    law = SizeLaw.of(answer(sizes, reports=5000), KEYS, [2])
     monkeypatch.setattr(size_law, "UNLIKELY", -1.0)
     every = SizeLaw.of(answer(sizes, reports=5000), KEYS, [2])
-    for part, whole in zip(astuple(kept), astuple(every), strict=True):
+    for part, whole in zip(astuple(law), astuple(every), strict=True):
         assert part == pytest.approx(whole, rel=1e-5, abs=1e-7)

@@ -150,8 +150,8 @@ def test_side_questions_are_unbiased_and_state_their_covariance():
     ):
         noise = answer.covariance.mean(axis=0)
         assert np.abs((values.mean(axis=0) - goal) / np.sqrt(np.diag(noise) / runs)).max() < 4.5
-        seen = np.cov(values.T)
-        assert np.abs(seen - noise).max() < 0.25 * noise.max()
+        covariance = np.cov(values.T)
+        assert np.abs(covariance - noise).max() < 0.25 * noise.max()
     errors = (side.value.mean - (law[1] - law[0]) / law.sum()) / side.value.stderr
     assert abs(errors.std() - 1) < 0.2
     assert side.size.least.tolist() == [0, 1, 2, 3, 4, 5, 6]
@@ -224,9 +224,9 @@ def test_simulated_counts_have_the_law_of_the_people(plan):
     people, runs, many = population(), 300, 2000
     counts = simulate_runs(plan, people, many, Coins.stated("law"), runs)
     law = np.mean([report_law(plan, r) for r in people.people.records(SCHEMA)], axis=0)
-    seen = counts[:, plan.layout.code_cells].sum(axis=0)
+    totals = counts[:, plan.layout.code_cells].sum(axis=0)
     sigma = np.sqrt(np.maximum(many * runs * law * (1 - law), 1.0))
-    assert np.abs((seen - many * runs * law) / sigma).max() < 5.5
+    assert np.abs((totals - many * runs * law) / sigma).max() < 5.5
     reports = counts[:, plan.layout.own]
     assert (reports.sum(axis=1) == many).all()
     first = reports[:, : len(plan.part_plans[0].views)].sum(axis=1)

@@ -76,12 +76,12 @@ def test_all_conditions_of_the_papers_table_are_those_of_brute_force():
     for target, key in enumerate(FOODS.keys):
         others = [i for i in range(3) if i != target]
         for size in range(3):
-            for some in combinations(others, size):
+            for condition_keys in combinations(others, size):
                 for held in product((True, False), repeat=size):
-                    asked = dict(zip(some, held, strict=True))
-                    goal = brute(TABLE, key, {FOODS.keys[i]: h for i, h in asked.items()})
-                    made = paper_conditional(cells, 3, target, asked)
-                    np.testing.assert_allclose(made, goal, atol=1e-12)  # sums of whole counts
+                    condition = dict(zip(condition_keys, held, strict=True))
+                    goal = brute(TABLE, key, {FOODS.keys[i]: h for i, h in condition.items()})
+                    answers = paper_conditional(cells, 3, target, condition)
+                    np.testing.assert_allclose(answers, goal, atol=1e-12)  # sums of whole counts
 
 
 @given(st.data())
@@ -92,12 +92,12 @@ def test_ioh_operators_are_brute_force_for_any_keys_and_conditions(data):
     rows = data.draw(st.lists(st.lists(value, min_size=keys, max_size=keys), min_size=1, max_size=12))
     records = [{str(i): v for i, v in enumerate(row) if v is not None} for row in rows]
     target = data.draw(st.integers(0, keys - 1))
-    asked = {
+    condition = {
         i: data.draw(st.booleans()) for i in range(keys) if i != target and data.draw(st.booleans())
     }
-    made = paper_conditional(cells_of(records, schema), keys, target, asked)
-    goal = brute(records, str(target), {str(i): h for i, h in asked.items()})
-    np.testing.assert_allclose(made, goal, atol=1e-12)  # sums of whole counts
+    answers = paper_conditional(cells_of(records, schema), keys, target, condition)
+    goal = brute(records, str(target), {str(i): h for i, h in condition.items()})
+    np.testing.assert_allclose(answers, goal, atol=1e-12)  # sums of whole counts
 
 
 def test_operators_refuse_what_makes_no_sense():
@@ -148,10 +148,10 @@ def noiseless(plan: Plan) -> Tally:
     tally = Tally(plan)
     for view, channel in enumerate(plan.view_channels):
         reports = round(float(plan.views.shares[view]) * 10**12)
-        seen = np.rint(channel.mix(POPULATION.law(plan.views.keys[view])) * reports).astype(np.int64)
+        counts = np.rint(channel.mix(POPULATION.law(plan.views.keys[view])) * reports).astype(np.int64)
         own = int(plan.layout.own[view])
-        tally.counts[own + 1 : own + 1 + channel.cells] = seen[: channel.cells]
-        tally.counts[own] = seen.sum() if channel.one_cell else reports
+        tally.counts[own + 1 : own + 1 + channel.cells] = counts[: channel.cells]
+        tally.counts[own] = counts.sum() if channel.one_cell else reports
     return tally
 
 
@@ -167,12 +167,12 @@ def test_without_noise_every_plan_answers_the_truth(name, estimator):
                 query = Query(kind, target, ((key, held),))
                 goal = true_value(POPULATION, query)
                 goal = goal if kind == "frequency" else 5 + 5 * goal
-                made = source.answer(query)
-                assert made.how == "view"
+                result = source.answer(query)
+                assert result.how == "view"
                 # Whole counts out of 10^12, and a projection that stops at 1e-9 steps.
-                assert made.estimate.value == pytest.approx(goal, abs=2e-4)
-                assert made.estimate.low <= goal + 2e-4
-                assert made.estimate.high >= goal - 2e-4
+                assert result.estimate.value == pytest.approx(goal, abs=2e-4)
+                assert result.estimate.low <= goal + 2e-4
+                assert result.estimate.high >= goal - 2e-4
     lift = source.answer("lift(a | b)").estimate.value
     joint = true_value(POPULATION, Query.of("frequency", "a", ["b"]))
     assert lift == pytest.approx(joint / true_value(POPULATION, Query("frequency", "a")), abs=1e-3)
@@ -197,16 +197,16 @@ def test_folded_cells_answer_as_all_cells_do(name, estimator, keys, seed):
     tally = simulate(plan, POPULATION, 5000, Coins.stated("fold"))
     source = evidence(plan, tally, estimator)
     weights = np.random.default_rng(seed).normal(size=(3,) * len(keys) + (2,))
-    made = source.moments(tuple(keys), weights)
+    moments = source.moments(tuple(keys), weights)
     channel, shares = plan.channels[0], tally.counts[1:] / tally.reports
     flat = lifted(weights, tuple(keys), (0, 1, 2, 3), 2)
     decoder = channel.decoder(flat)
     if estimator == "printed":
         decoder = channel.position_decoder(flat, np.zeros(2))
     marks = shares if channel.one_cell else np.append(shares, 1.0)
-    np.testing.assert_allclose(made.values, marks @ decoder, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(moments.values, marks @ decoder, rtol=1e-9, atol=1e-9)
     spread = channel.covariance(decoder, source.states) / tally.reports
-    np.testing.assert_allclose(made.covariance, spread, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(moments.covariance, spread, rtol=1e-9, atol=1e-12)
 
 
 def test_a_workloads_views_are_those_its_queries_need():
@@ -228,9 +228,9 @@ def test_three_keys_come_from_a_view_or_from_the_law_of_most_entropy():
     query = "mean(a | b, !c)"
     goal = 5 + 5 * true_value(POPULATION, Query.parse(query))
     triples = Plan.of(KEYS, "triples", 2)
-    made = Conditionals(triples, noiseless(triples)).answer(query)
-    assert made.how == "view"
-    assert made.estimate.value == pytest.approx(goal, abs=1e-3)
+    answer = Conditionals(triples, noiseless(triples)).answer(query)
+    assert answer.how == "view"
+    assert answer.estimate.value == pytest.approx(goal, abs=1e-3)
     pairs = Plan.of(KEYS, "pairs", 2)
     other = Conditionals(pairs, simulate(pairs, POPULATION, 10**6, Coins.stated("most"))).answer(query)
     assert other.how == "range"
@@ -243,11 +243,11 @@ def test_three_keys_come_from_a_view_or_from_the_law_of_most_entropy():
 
 def test_the_law_of_most_entropy_has_the_marginals_it_was_given():
     law = POPULATION.law((0, 1, 2)).reshape(3, 3, 3)
-    known = {(0, 1): law.sum(2), (1, 2): law.sum(0), (0, 2): law.sum(1)}
-    made = entropy_law((0, 1, 2), known, rounds=2000)
-    for keys, target in known.items():
+    marginals = {(0, 1): law.sum(2), (1, 2): law.sum(0), (0, 2): law.sum(1)}
+    joint = entropy_law((0, 1, 2), marginals, rounds=2000)
+    for keys, target in marginals.items():
         axis = next(i for i in range(3) if i not in keys)
-        np.testing.assert_allclose(made.sum(axis=axis), target, atol=1e-6)  # stops at 1e-10 steps
+        np.testing.assert_allclose(joint.sum(axis=axis), target, atol=1e-6)  # stops at 1e-10 steps
 
 
 @settings(max_examples=40, deadline=None)
@@ -267,13 +267,13 @@ def test_the_possible_range_of_three_keys_held_or_not_is_the_closed_form(cells):
         if len(some) > 2:
             return None
         others = tuple(i for i, key in enumerate((0, 1, 2)) if key not in some)
-        kept = [key for key in (0, 1, 2) if key in some]
-        part = law.sum(axis=others).transpose([kept.index(key) for key in some])
+        order = [key for key in (0, 1, 2) if key in some]
+        part = law.sum(axis=others).transpose([order.index(key) for key in some])
         flat = asked.reshape(part.size, -1)
         return JointMoments(part.reshape(-1) @ flat, np.zeros((flat.shape[1],) * 2), 1)
 
-    found = known_moments(exactly, dict.fromkeys(combinations(keys, 2)), keys, 2)
-    low, high = possible_range(keys, weights, found, 0.95)
+    moments = known_moments(exactly, dict.fromkeys(combinations(keys, 2)), keys, 2)
+    low, high = possible_range(keys, weights, moments, 0.95)
     a, b, c = held.sum((1, 2))[1], held.sum((0, 2))[1], held.sum((0, 1))[1]
     ab, ac, bc = held.sum(2)[1, 1], held.sum(1)[1, 1], held.sum(0)[1, 1]
     least = max(0, ab + ac - a, ab + bc - b, ac + bc - c)
@@ -301,12 +301,12 @@ def test_what_is_possible_holds_the_truth_where_most_entropy_does_not():
     assert answer.estimate.low < 0.01
     assert answer.estimate.high > 0.99
     assert answer.guess == pytest.approx(0.5, abs=0.05)
-    made = answer.document()
-    assert (made["value"], made["stderr"], made["interval"]) == (None, None, "bounded")
-    assert made["guess"] == answer.guess
-    known = source.answer("frequency(c | a)")
-    assert (known.how, known.guess, known.document()["guess"]) == ("view", None, None)
-    assert known.point == known.estimate.value
+    document = answer.document()
+    assert (document["value"], document["stderr"], document["interval"]) == (None, None, "bounded")
+    assert document["guess"] == answer.guess
+    pair_answer = source.answer("frequency(c | a)")
+    assert (pair_answer.how, pair_answer.guess, pair_answer.document()["guess"]) == ("view", None, None)
+    assert pair_answer.point == pair_answer.estimate.value
     mean = source.answer("mean(a | c, b)")
     assert (mean.estimate.low, mean.estimate.high) == (0, 10), "no one might hold all three"
     assert 0 < mean.guess < 10
@@ -364,10 +364,10 @@ def test_a_range_covers_at_its_level_and_the_interval_of_most_entropy_does_not()
         source = Conditionals(plan, simulate(plan, population, 10**5, Coins.stated("cover"), run))
         if not np.isfinite(goal):
             continue
-        found, broken = source.answer(query).estimate, entropy_interval(source, query)
-        missed += not found.low <= goal <= found.high
+        estimate, broken = source.answer(query).estimate, entropy_interval(source, query)
+        missed += not estimate.low <= goal <= estimate.high
         old += broken.bounded and not broken.low <= goal <= broken.high
-        informative += query.kind != "lift" and found.high - found.low < 0.9
+        informative += query.kind != "lift" and estimate.high - estimate.low < 0.9
     assert missed <= 10
     assert old > 10, "the old interval must be rejected"
     assert informative > 5, "pairs do tell something"
@@ -438,29 +438,29 @@ def test_all_that_views_know_of_some_keys_is_put_together_by_least_squares(keys)
     source = ViewEvidence(plan, simulate(plan, POPULATION, 4000, Coins.stated("joined")))
     count = 3 ** len(keys)
     whole = np.eye(count).reshape((3,) * len(keys) + (count,))
-    found = source.moments(keys, whole)
+    moments = source.moments(keys, whole)
     goal, vector = np.zeros((count - 1, count - 1)), np.zeros(count - 1)
     reports = source.raw[0].reports
     for size in range(1, len(keys) + 1):
-        for some in combinations(keys, size):
-            views = [v for v, held in enumerate(plan.views.keys) if set(held) & set(keys) == set(some)]
+        for subset in combinations(keys, size):
+            views = [v for v, held in enumerate(plan.views.keys) if set(held) & set(keys) == set(subset)]
             if not views:
                 continue
             share = reports[views] / reports[views].sum()
-            told = [told_of(source, view, some) for view in views]
-            law = sum(part * each for part, (each, _) in zip(share, told, strict=True))
-            spread = sum(part**2 * each for part, (_, each) in zip(share, told, strict=True))
+            evidence = [told_of(source, view, subset) for view in views]
+            law = sum(part * each for part, (each, _) in zip(share, evidence, strict=True))
+            spread = sum(part**2 * each for part, (_, each) in zip(share, evidence, strict=True))
             each = np.eye(3**size).reshape((3,) * size + (3**size,))[..., 1:]
-            pick = lifted(each, some, keys, 2)[1:]
+            pick = lifted(each, subset, keys, 2)[1:]
             goal += pick @ np.linalg.inv(spread) @ pick.T
             vector += pick @ np.linalg.inv(spread) @ law
     spread = np.linalg.inv(goal)
-    assert found.covariance[1:, 1:] == pytest.approx(spread, rel=1e-6, abs=1e-12)
-    assert found.values[1:] == pytest.approx(spread @ vector, rel=1e-6)
-    assert found.values.sum() == pytest.approx(1)
+    assert moments.covariance[1:, 1:] == pytest.approx(spread, rel=1e-6, abs=1e-12)
+    assert moments.values[1:] == pytest.approx(spread @ vector, rel=1e-6)
+    assert moments.values.sum() == pytest.approx(1)
     turned = source.moments(keys[::-1], whole)
     shape = (3,) * len(keys)
-    assert turned.values.reshape(shape).transpose() == pytest.approx(found.values.reshape(shape))
+    assert turned.values.reshape(shape).transpose() == pytest.approx(moments.values.reshape(shape))
     alone = told_of(source, 0, keys)[1]  # the first view holds all
     assert np.trace(spread) < 0.8 * np.trace(alone), "the others do tell something"
 
@@ -516,11 +516,11 @@ def test_simulated_and_per_person_tallies_have_one_law(name):
     for run in range(runs):
         drawn.append(simulate(plan, POPULATION, 3000, Coins.stated("s"), run).counts)
         rows = Coins.stated("rows").generator(run).integers(0, len(people), 3000)
-        some = people.chosen(rows, np.arange(3000))
-        walked.append(Tally(plan).add(plan.privatise(some, Coins.stated(f"w{run}"))).counts)
-    one, two = np.array(drawn, float), np.array(walked, float)
-    spread = np.sqrt((one.var(axis=0) + two.var(axis=0) + 0.5) / runs)
-    assert (np.abs(one.mean(axis=0) - two.mean(axis=0)) < 5.5 * spread).all()
+        sample = people.chosen(rows, np.arange(3000))
+        walked.append(Tally(plan).add(plan.privatise(sample, Coins.stated(f"w{run}"))).counts)
+    drawn_counts, walked_counts = np.array(drawn, float), np.array(walked, float)
+    spread = np.sqrt((drawn_counts.var(axis=0) + walked_counts.var(axis=0) + 0.5) / runs)
+    assert (np.abs(drawn_counts.mean(axis=0) - walked_counts.mean(axis=0)) < 5.5 * spread).all()
 
 
 @pytest.mark.sampled
@@ -551,12 +551,12 @@ def test_foreseen_error_of_one_view_is_its_channels_own():
 
 @pytest.mark.parametrize("name", ["pairs", "triples", "ioh", "coefficients", "workload"])
 def test_foreseen_values_are_the_truth(name):
-    asked = {"queries": "mean(a | b)"} if name == "workload" else {}
-    plan = Plan.of(KEYS, name, 1, **asked)
-    found = QueryForecast(plan, POPULATION.law, 1000).evidence.moments(
+    options = {"queries": "mean(a | b)"} if name == "workload" else {}
+    plan = Plan.of(KEYS, name, 1, **options)
+    moments = QueryForecast(plan, POPULATION.law, 1000).evidence.moments(
         (0, 1), np.eye(9).reshape(3, 3, 9)
     )
-    np.testing.assert_allclose(found.values, POPULATION.law((0, 1)), atol=1e-9)  # counts out of 2^50
+    np.testing.assert_allclose(moments.values, POPULATION.law((0, 1)), atol=1e-9)  # counts out of 2^50
     assert expected_tally(plan, POPULATION.law).reports == pytest.approx(MANY, rel=1e-9)
 
 
@@ -601,8 +601,8 @@ def test_what_is_not_predicted_is_null():
 def test_an_empty_tally_knows_nothing(keys, name):
     schema = Schema.of(keys)
     plan = Plan.of(schema, name, 1)
-    made = Conditionals(plan, Tally(plan)).answer(Query.of("mean", "0", ["1"])).estimate
-    assert not made.bounded
+    estimate = Conditionals(plan, Tally(plan)).answer(Query.of("mean", "0", ["1"])).estimate
+    assert not estimate.bounded
 
 
 @pytest.mark.sampled
@@ -651,11 +651,11 @@ def test_views_that_hold_the_same_keys_are_pooled_state_by_state():
     """All states of two keys at once: they add up to one in every view, which is certain."""
     plan = Plan.of(KEYS, "triples", 1)
     tally = simulate(plan, POPULATION, 10_000, Coins.stated("states"))
-    made = evidence(plan, tally).moments((0, 1), np.eye(9).reshape(3, 3, 9))
-    assert made.values.sum() == pytest.approx(1, abs=1e-9)  # sums of nine shares
-    one = evidence(plan, tally).moments((0, 1), np.eye(9)[:, :8].reshape(3, 3, 8))
-    np.testing.assert_allclose(made.values[:8], one.values, atol=1e-7)  # the ninth says no more
-    np.testing.assert_allclose(made.covariance[:8, :8], one.covariance, rtol=1e-5)
+    moments = evidence(plan, tally).moments((0, 1), np.eye(9).reshape(3, 3, 9))
+    assert moments.values.sum() == pytest.approx(1, abs=1e-9)  # sums of nine shares
+    eight = evidence(plan, tally).moments((0, 1), np.eye(9)[:, :8].reshape(3, 3, 8))
+    np.testing.assert_allclose(moments.values[:8], eight.values, atol=1e-7)  # the ninth says no more
+    np.testing.assert_allclose(moments.covariance[:8, :8], eight.covariance, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["kvue", "rr", "several", "harmony", "grr", "pckv_ue", "collision"])
@@ -669,10 +669,10 @@ def test_a_plan_for_single_keys_refuses_conditionals_and_says_which_plan_answers
     ):
         with pytest.raises(PlanError) as refusal:
             ask()
-        said = str(refusal.value)
-        assert f"this plan ({name}) does not ask about keys together" in said
-        assert "--mechanism auto --ask conditional" in said
-        assert "\n" not in said
+        message = str(refusal.value)
+        assert f"this plan ({name}) does not ask about keys together" in message
+        assert "--mechanism auto --ask conditional" in message
+        assert "\n" not in message
 
 
 def test_a_plan_for_single_keys_still_answers_single_keys():
@@ -745,13 +745,13 @@ def test_without_noise_negated_conditions_are_answered_as_counted(text):
     for record in EIGHT:
         digits = [0 if key not in record else 1 if record[key] < 0 else 2 for key in "abc"]
         law[digits[0] * 9 + digits[1] * 3 + digits[2]] += 1 / 8
-    seen = plan.channels[0].mix(law) * 1e12
-    counts = np.concatenate([[round(seen.sum())], np.round(seen)]).astype(np.int64)
+    expected = plan.channels[0].mix(law) * 1e12
+    counts = np.concatenate([[round(expected.sum())], np.round(expected)]).astype(np.int64)
     if not plan.channels[0].one_cell:
         counts = np.concatenate([counts[-1:], counts[1:-1]])
     above, below = COUNTED[text]
-    made = Conditionals(plan, Tally(plan, counts), "least_squares").answer(text)
-    assert made.estimate.value == pytest.approx(above / below, abs=1e-4)
+    answer = Conditionals(plan, Tally(plan, counts), "least_squares").answer(text)
+    assert answer.estimate.value == pytest.approx(above / below, abs=1e-4)
 
 
 SHARES = np.array([0.2, 0.4, 0.5])
@@ -767,9 +767,9 @@ def test_a_lift_is_unbounded_if_one_of_its_three_shares_may_be_zero(unclear):
     for level, apart, bounded in ((0.95, 1.8, False), (0.9, 1.8, True), (0.95, 2.1, True)):
         spread = np.full(3, 1e-3)
         spread[unclear] = SHARES[unclear] / apart
-        made = raw_lift(_moments(SHARES, np.diag(spread**2)), level)
-        assert made.value == pytest.approx(1.0)
-        assert made.bounded is bounded
+        lift = raw_lift(_moments(SHARES, np.diag(spread**2)), level)
+        assert lift.value == pytest.approx(1.0)
+        assert lift.bounded is bounded
     assert not raw_lift(_moments(np.array([-0.01, 0.4, 0.5]), np.eye(3) * 1e-6), 0.95).bounded
 
 
@@ -777,7 +777,7 @@ def test_a_lift_is_unbounded_if_one_of_its_three_shares_may_be_zero(unclear):
 def test_a_lifts_interval_has_its_level(level):
     """The logarithm's delta method, with the level's own quantile."""
     spread = np.array([[4e-4, 1e-4, 0], [1e-4, 9e-4, 1e-5], [0, 1e-5, 1e-4]])
-    made = raw_lift(_moments(SHARES, spread), level)
+    lift = raw_lift(_moments(SHARES, spread), level)
     slope = np.array([1, -1, -1]) / SHARES
     reach = NormalDist().inv_cdf(0.5 + level / 2) * np.sqrt(slope @ spread @ slope)
-    assert (made.low, made.high) == pytest.approx((np.exp(-reach), np.exp(reach)))
+    assert (lift.low, lift.high) == pytest.approx((np.exp(-reach), np.exp(reach)))

@@ -40,11 +40,11 @@ def tally_of(plan: Plan, *counts) -> Tally:
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
 def test_a_plain_interval_is_the_normal_one(level):
-    made = plain(0.3, 0.04, 100, level)
+    answer = plain(0.3, 0.04, 100, level)
     reach = NormalDist().inv_cdf((1 + level) / 2) * 0.2
-    assert (made.value, made.stderr, made.reports) == (0.3, 0.2, 100)
-    assert (made.low, made.high) == pytest.approx((0.3 - reach, 0.3 + reach))  # doubles
-    assert made.bounded
+    assert (answer.value, answer.stderr, answer.reports) == (0.3, 0.2, 100)
+    assert (answer.low, answer.high) == pytest.approx((0.3 - reach, 0.3 + reach))  # doubles
+    assert answer.bounded
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.1, 1.5, nan])
@@ -65,35 +65,35 @@ FIELLER = [
 @pytest.mark.parametrize(("above", "below", "spread"), FIELLER)
 def test_fiellers_interval_is_the_set_of_ratios_that_a_test_does_not_reject(above, below, spread):
     """By brute force: r is inside where |above - r below| is within its own standard errors."""
-    made = ratio(above, below, np.array(spread), 50, 0.95)
+    answer = ratio(above, below, np.array(spread), 50, 0.95)
     reach = quantile(0.95)
-    grid = np.linspace(made.low - 1, made.high + 1, 2_000_001)
+    grid = np.linspace(answer.low - 1, answer.high + 1, 2_000_001)
     (va, cov), (_, vb) = spread
     inside = (above - grid * below) ** 2 <= reach**2 * (va - 2 * grid * cov + grid**2 * vb)
-    kept = grid[inside]
+    points = grid[inside]
     step = grid[1] - grid[0]
-    assert (made.low, made.high) == pytest.approx((kept[0], kept[-1]), abs=2 * step)
-    assert inside[np.searchsorted(grid, kept[0]) : np.searchsorted(grid, kept[-1])].all()
-    assert made.low <= made.value <= made.high
-    assert made.value == above / below
-    delta = np.sqrt(va - 2 * made.value * cov + made.value**2 * vb) / below
-    assert made.stderr == pytest.approx(delta)  # the delta method, in doubles
+    assert (answer.low, answer.high) == pytest.approx((points[0], points[-1]), abs=2 * step)
+    assert inside[np.searchsorted(grid, points[0]) : np.searchsorted(grid, points[-1])].all()
+    assert answer.low <= answer.value <= answer.high
+    assert answer.value == above / below
+    delta = np.sqrt(va - 2 * answer.value * cov + answer.value**2 * vb) / below
+    assert answer.stderr == pytest.approx(delta)  # the delta method, in doubles
 
 
 def test_an_interval_is_unbounded_just_where_zero_is_a_possible_denominator():
     reach = quantile(0.95)
     for below, bounded in ((reach * 0.1 * 1.001, True), (reach * 0.1 * 0.999, False)):
-        made = ratio(0.05, below, np.diag([0.01, 0.01]), 50, 0.95)
-        assert made.bounded is bounded
-        assert made.value == pytest.approx(0.05 / below)
-    assert (made.low, made.high, made.stderr) == (-inf, inf, inf)
+        answer = ratio(0.05, below, np.diag([0.01, 0.01]), 50, 0.95)
+        assert answer.bounded is bounded
+        assert answer.value == pytest.approx(0.05 / below)
+    assert (answer.low, answer.high, answer.stderr) == (-inf, inf, inf)
 
 
 @pytest.mark.parametrize("below", [0.0, -0.1, nan])
 def test_a_ratio_without_a_positive_denominator_is_unknown(below):
-    made = ratio(0.1, below, np.diag([0.01, 0.01]), 50, 0.95)
-    assert isnan(made.value)
-    assert (made.low, made.high) == (-inf, inf)
+    answer = ratio(0.1, below, np.diag([0.01, 0.01]), 50, 0.95)
+    assert isnan(answer.value)
+    assert (answer.low, answer.high) == (-inf, inf)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_without_reports_nothing_is_known(name, estimator):
             estimate(plan, Tally(plan), estimator)
         return
     for answer in estimate(plan, Tally(plan), estimator):
-        for made in (answer.frequency, answer.mean, answer.mass):
-            if made is not None:
-                assert isnan(made.value)
-                assert made.reports == 0
-                assert not made.bounded
-                assert made.document()["value"] is None
+        for statistic in (answer.frequency, answer.mean, answer.mass):
+            if statistic is not None:
+                assert isnan(statistic.value)
+                assert statistic.reports == 0
+                assert not statistic.bounded
+                assert statistic.document()["value"] is None
 
 
 def test_a_rare_key_has_a_value_for_its_mean_and_no_bounded_interval():
@@ -195,9 +195,9 @@ def test_the_stated_standard_error_is_that_of_the_exact_law(name):
             law = np.array([1 - truth[:, 0].sum(), *truth[:, 0]])
             weights = np.eye(3)[:, [1 + place]]
         else:
-            made = answer.mass
+            mass = answer.mass
             exact = (1 / channel.pull**2 - truth[place, 1] ** 2) / n
-            assert made.stderr == pytest.approx(np.sqrt(exact), rel=1e-6)  # whole counts
+            assert mass.stderr == pytest.approx(np.sqrt(exact), rel=1e-6)  # whole counts
             continue
         decoder = by_least_squares(channel, weights)
         spread = np.full((weights.shape[1],) * 2, nan)
@@ -224,20 +224,20 @@ def test_forecast_of_a_key_is_that_of_all_outputs_written_out(name, f, m):
     plan = Plan.of(WIDE, name, 1)
     channel = plan.channels[0]
     law = state_law(plan, f, m)
-    told = forecast_key(plan, 1000, f, m)
+    prediction = forecast_key(plan, 1000, f, m)
     weights = np.nan_to_num(key_weights(plan.schema))
     cells = by_least_squares(channel, key_weights(plan.schema))
-    seen = law @ channel.expected()
-    for column, value in ((0, told.frequency), (1, told.mass)):
+    chances = law @ channel.expected()
+    for column, value in ((0, prediction.frequency), (1, prediction.mass)):
         if np.isnan(cells[:, column]).any():
             assert isnan(value)
             continue
         mean = law @ weights[:, column]
-        exact = sum(p * (w - mean) ** 2 for p, w in zip(seen, cells[:, column], strict=True))
+        exact = sum(p * (w - mean) ** 2 for p, w in zip(chances, cells[:, column], strict=True))
         assert value == pytest.approx(exact / 500, rel=1e-9)  # two keys share the people
-    if not isnan(told.mean):
+    if not isnan(prediction.mean):
         scores = (cells[:, 1] - m * cells[:, 0]) / f
-        assert told.mean == pytest.approx(float(seen @ scores**2) / 500, rel=1e-9)
+        assert prediction.mean == pytest.approx(float(chances @ scores**2) / 500, rel=1e-9)
 
 
 def test_forecast_of_a_key_takes_another_decoder_and_law():
@@ -265,7 +265,7 @@ def best_law(channel, counts) -> tuple[np.ndarray, float]:
     """The most likely law by SciPy, from several starts."""
     rows, best = channel.expected(), None
     for start in (np.full(channel.states, 1 / channel.states), *np.eye(channel.states) * 0.8 + 0.1):
-        made = optimize.minimize(
+        solution = optimize.minimize(
             lambda law: -counts @ np.log(np.maximum(law @ rows, 1e-300)) / counts.sum(),
             start / start.sum(),
             jac=lambda law: -(counts / np.maximum(law @ rows, 1e-300)) @ rows.T / counts.sum(),
@@ -274,8 +274,8 @@ def best_law(channel, counts) -> tuple[np.ndarray, float]:
             method="SLSQP",
             options={"ftol": 1e-15, "maxiter": 500},
         )
-        if best is None or made.fun < best.fun:
-            best = made
+        if best is None or solution.fun < best.fun:
+            best = solution
     return best.x, -best.fun * counts.sum()
 
 
@@ -287,14 +287,14 @@ def test_no_optimiser_finds_a_likelier_law(name, epsilon):
     for key in range(6):
         law = coins(key).dirichlet(np.full(channel.states, 0.4))
         counts = coins(key + 100).multinomial(500, law @ rows / (law @ rows).sum()).astype(float)
-        found = fit(channel, counts)
-        assert found.converged
-        mine = float(counts @ np.log(found.laws[0] @ rows))
+        result = fit(channel, counts)
+        assert result.converged
+        mine = float(counts @ np.log(result.laws[0] @ rows))
         _, theirs = best_law(channel, counts)
         assert mine >= theirs - SLACK, "the stopping rule's bound holds"
-        assert found.gap[0] >= theirs - mine - 1e-6  # SLSQP stops 1e-15 of a few hundred nats away
-        assert found.laws[0].sum() == pytest.approx(1)
-        assert (found.laws[0] >= 0).all()
+        assert result.gap[0] >= theirs - mine - 1e-6  # SLSQP stops 1e-15 of a few hundred nats away
+        assert result.laws[0].sum() == pytest.approx(1)
+        assert (result.laws[0] >= 0).all()
 
 
 @pytest.mark.parametrize("name", ["rr", "kvue", "privkv"])
@@ -331,12 +331,12 @@ def test_likelihood_stays_within_bounds_where_least_squares_leaves_them(name):
 def test_the_gap_bounds_what_every_other_law_could_gain():
     channel = Plan.of(ONE, "kvoh", 1).channels[0]
     counts = coins(1).integers(1, 200, 8).astype(float)
-    found = fit(channel, counts)
-    score = found.laws @ channel.expected()
+    result = fit(channel, counts)
+    score = result.laws @ channel.expected()
     mine = counts @ np.log(score[0])
     for key in range(50):
         other = coins(key).dirichlet(np.ones(3))
-        assert counts @ np.log(other @ channel.expected()) <= mine + found.gap[0] + 1e-9  # doubles
+        assert counts @ np.log(other @ channel.expected()) <= mine + result.gap[0] + 1e-9  # doubles
 
 
 def test_a_leap_that_loses_likelihood_is_not_taken():
@@ -402,10 +402,10 @@ def test_a_module_and_a_function_share_no_name():
 def test_projection_is_the_nearest_probability_vector(size):
     for key in range(15):
         point = coins(key).normal(0.3, 0.8, size)
-        made = onto_simplex(point)[0]
-        assert made.sum() == pytest.approx(1)  # doubles
-        assert (made >= 0).all()
-        found = optimize.minimize(
+        projection = onto_simplex(point)[0]
+        assert projection.sum() == pytest.approx(1)  # doubles
+        assert (projection >= 0).all()
+        solution = optimize.minimize(
             lambda x, point=point: ((x - point) ** 2).sum(),
             np.full(size, 1 / size),
             bounds=[(0, 1)] * size,
@@ -413,17 +413,17 @@ def test_projection_is_the_nearest_probability_vector(size):
             method="SLSQP",
             options={"ftol": 1e-14},
         )
-        np.testing.assert_allclose(made, found.x, atol=1e-5)  # what SLSQP reaches
-        assert ((made - point) ** 2).sum() <= found.fun + 1e-9
+        np.testing.assert_allclose(projection, solution.x, atol=1e-5)  # what SLSQP reaches
+        assert ((projection - point) ** 2).sum() <= solution.fun + 1e-9
 
 
 def test_projection_satisfies_its_own_optimality_conditions():
     """One shift for all that stay positive, and no more than it for those cut at zero."""
     points = coins(9).normal(0, 1, (200, 6))
-    for point, made in zip(points, onto_simplex(points), strict=True):
-        shift = (point - made)[made > 0]
+    for point, projection in zip(points, onto_simplex(points), strict=True):
+        shift = (point - projection)[projection > 0]
         assert np.ptp(shift) < 1e-12  # doubles of size one
-        assert (point[made == 0] <= shift[0] + 1e-12).all()
+        assert (point[projection == 0] <= shift[0] + 1e-12).all()
 
 
 def test_a_probability_vector_is_its_own_projection():
@@ -452,44 +452,44 @@ def test_clipping_moves_value_and_interval_into_the_range_and_drops_the_standard
 
 def test_clipping_leaves_a_biased_value_without_an_interval():
     plan = Plan.of(ONE, "privkv", 1)
-    made = estimate(plan, tally_of(plan, [50, 10, 40]), "published", after=["clip"])["a"]
-    assert isnan(made.mean.low)
-    assert -1 <= made.mean.value <= 1
+    answer = estimate(plan, tally_of(plan, [50, 10, 40]), "published", after=["clip"])["a"]
+    assert isnan(answer.mean.low)
+    assert -1 <= answer.mean.value <= 1
 
 
 def test_clipping_a_mass_moves_it_into_its_range():
     plan = Plan.of(ONE, "harmony", "0.1")
-    made = estimate(plan, tally_of(plan, [10, 90]), after=["clip"])["a"].mass
-    assert made.value == 1
-    assert -1 <= made.low <= made.high <= 1
+    mass = estimate(plan, tally_of(plan, [10, 90]), after=["clip"])["a"].mass
+    assert mass.value == 1
+    assert -1 <= mass.low <= mass.high <= 1
 
 
 def test_simplex_takes_values_from_the_nearest_law_and_its_interval_holds_them():
     plan = Plan.of(ONE, "kvue", 1)
     counts = np.array([10, 5, 85])
     law = onto_simplex(counts / 100 @ plan.channels[0].decoder(np.eye(3)))[0]
-    made = estimate(plan, tally_of(plan, counts), after=["simplex"])["a"]
-    assert made.frequency.value == pytest.approx(law[1] + law[2])  # doubles
-    assert made.mean.value == pytest.approx((law[2] - law[1]) / (law[1] + law[2]))
-    assert made.frequency.low <= made.frequency.value <= made.frequency.high
-    assert isnan(made.frequency.stderr)
+    answer = estimate(plan, tally_of(plan, counts), after=["simplex"])["a"]
+    assert answer.frequency.value == pytest.approx(law[1] + law[2])  # doubles
+    assert answer.mean.value == pytest.approx((law[2] - law[1]) / (law[1] + law[2]))
+    assert answer.frequency.low <= answer.frequency.value <= answer.frequency.high
+    assert isnan(answer.frequency.stderr)
 
 
 @pytest.mark.parametrize("name", ["grr", "rappor", "shist"])
 def test_simplex_projects_the_shares_of_drawn_keys(name):
     plan = Plan.of(WIDE, name, 1)
     counts = coins(5).integers(1, 50, plan.layout.codes)
-    made = estimate(plan, tally_of(plan, counts), after=["simplex"])
-    total = sum(answer.frequency.value for answer in made)
+    answers = estimate(plan, tally_of(plan, counts), after=["simplex"])
+    total = sum(answer.frequency.value for answer in answers)
     assert total <= 1 + 1e-12  # doubles
-    assert all(answer.frequency.value >= 0 for answer in made)
+    assert all(answer.frequency.value >= 0 for answer in answers)
 
 
 def test_norm_sub_is_another_name_for_the_projection():
     plan = Plan.of(ONE, "kvue", 1)
     tally = tally_of(plan, [10, 5, 85])
-    one, two = (estimate(plan, tally, after=[step]) for step in ("simplex", "norm_sub"))
-    assert one.keys == two.keys
+    simplex, norm_sub = (estimate(plan, tally, after=[step]) for step in ("simplex", "norm_sub"))
+    assert simplex.keys == norm_sub.keys
 
 
 def test_simplex_is_refused_where_the_law_of_states_is_not_known():
@@ -501,9 +501,9 @@ def test_simplex_is_refused_where_the_law_of_states_is_not_known():
 
 def test_steps_are_applied_in_the_order_they_are_named():
     plan = Plan.of(ONE, "kvue", 1)
-    made = estimate(plan, tally_of(plan, [10, 5, 85]), after=["simplex", "clip"])
-    assert made.after == ("simplex", "clip")
-    assert made.document()["after"] == ["simplex", "clip"]
+    answers = estimate(plan, tally_of(plan, [10, 5, 85]), after=["simplex", "clip"])
+    assert answers.after == ("simplex", "clip")
+    assert answers.document()["after"] == ["simplex", "clip"]
 
 
 # -- moments ---------------------------------------------------------------------------------------
@@ -516,7 +516,7 @@ def test_moments_come_from_each_keys_own_channel():
     assert len(second.channels) == 2
     tally, truth = ideal_tally(second, [0.5, 0.3], [0.1, -0.4])
     moments = single_moments(second, tally)
-    assert [float(told) for told in second.chain["feedback"]] == pytest.approx([0, 0.197], abs=1e-3)
+    assert [float(text) for text in second.chain["feedback"]] == pytest.approx([0, 0.197], abs=1e-3)
     # The key carries no information any more; where absent keys say 0, the mass is still known.
     assert np.isnan(moments.values).tolist() == [[True, False], [True, True]]
     assert moments.values[0, 1] == pytest.approx(truth[0, 1], abs=1e-8)  # whole counts of 2^36
@@ -554,11 +554,11 @@ def test_an_answer_by_a_misspelt_key_suggests_the_nearest():
 @pytest.mark.parametrize(("above", "below", "spread"), FIELLER)
 def test_a_ratios_interval_ends_where_its_level_says(above, below, spread, level):
     """At both ends the difference is just as many standard errors from zero as the level has."""
-    made = ratio(above, below, np.array(spread), 50, level)
+    answer = ratio(above, below, np.array(spread), 50, level)
     reach = NormalDist().inv_cdf(0.5 + level / 2)
     (va, cov), (_, vb) = spread
-    assert made.bounded is bool(below > reach * np.sqrt(vb))
-    for end in (made.low, made.high) if made.bounded else ():
+    assert answer.bounded is bool(below > reach * np.sqrt(vb))
+    for end in (answer.low, answer.high) if answer.bounded else ():
         error = np.sqrt(va - 2 * end * cov + end**2 * vb)
         assert abs(above - end * below) / error == pytest.approx(reach, rel=1e-6)
 
@@ -571,10 +571,10 @@ def test_the_covariance_of_a_view_is_that_of_its_outputs(name):
     law = np.arange(1, states + 1) / (states * (states + 1) / 2)
     chances = law @ channel.expected()
     counts = np.round(chances * 1e12).astype(np.int64)
-    made = single_moments(plan, tally_of(plan, counts))
+    moments = single_moments(plan, tally_of(plan, counts))
     scores = channel.decoder(key_weights(plan.schema))
     middle = sum(p * score for p, score in zip(chances, scores, strict=True))
     spread = sum(
         p * np.outer(score - middle, score - middle) for p, score in zip(chances, scores, strict=True)
     )
-    np.testing.assert_allclose(made.covariance[0] * counts.sum(), spread, rtol=1e-6)
+    np.testing.assert_allclose(moments.covariance[0] * counts.sum(), spread, rtol=1e-6)

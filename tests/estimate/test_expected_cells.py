@@ -74,8 +74,8 @@ def test_own_cells_are_counted_by_the_items_that_fall_into_them(small):
         for cell in range(channel.small):
             marks = tuple((hashes[seed] == cell).tolist())
             expected[marks] = expected.get(marks, 0.0) + law[seed, cell]
-    found = {tuple((row > 0).tolist()): chance for row, chance in zip(*cells[:2], strict=True)}
-    assert found == pytest.approx(expected)
+    chances = {tuple((row > 0).tolist()): chance for row, chance in zip(*cells[:2], strict=True)}
+    assert chances == pytest.approx(expected)
     more = np.array([0.1, 0.0, -0.02])
     changed = cells.chances_with(more, channel.gain)
     assert changed.sum() == pytest.approx(1)
@@ -87,16 +87,16 @@ def test_own_cells_are_counted_by_the_items_that_fall_into_them(small):
 def test_keys_kept_together_are_those_of_all_sets(cap):
     """Five independent keys, enumerated: their kept frequencies give back how pairs are kept."""
     held = np.array([0.5, 0.4, 0.7, 0.2, 0.6])
-    kept, pairs = np.zeros(5), 0.0
+    chances, pairs = np.zeros(5), 0.0
     for members in product((0, 1), repeat=5):
         chance = float(np.prod(np.where(members, held, 1 - held)))
         size = sum(members)
         count = min(size, cap)
-        kept += chance * np.array(members) * (count / max(size, 1))
+        chances += chance * np.array(members) * (count / max(size, 1))
         pairs += chance * count * (count - 1)
-    by_chance = kept.sum() ** 2 - (kept**2).sum()
+    by_chance = chances.sum() ** 2 - (chances**2).sum()
     # Kept frequencies have other odds than held ones by a factor that differs a little by key.
-    assert kept_together(kept, cap) == pytest.approx(pairs / by_chance, abs=0.01)
+    assert kept_together(chances, cap) == pytest.approx(pairs / by_chance, abs=0.01)
     assert kept_together(held, 5) == 1.0
 
 

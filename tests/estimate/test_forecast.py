@@ -73,17 +73,17 @@ def test_views_of_a_table_are_forecast_at_the_law_that_the_table_has(name, size,
     truth = np.stack([prior.frequency, prior.frequency * prior.mean], axis=1)[:, :width]
     square, count = np.zeros((5, width, width)), np.zeros(5)
     for view in plan.views.keys:
-        seen = crowd.law(view) @ channel.expected()
+        chances = crowd.law(view) @ channel.expected()
         for place, key in enumerate(view):
-            assert seen @ estimates[:, place] == pytest.approx(truth[key], abs=1e-9), "unbiased"
-            square[key] += np.einsum("c,ci,cj->ij", seen, estimates[:, place], estimates[:, place])
+            assert chances @ estimates[:, place] == pytest.approx(truth[key], abs=1e-9), "unbiased"
+            square[key] += np.einsum("c,ci,cj->ij", chances, estimates[:, place], estimates[:, place])
             count[key] += 1
     by_hand = square / count[:, None, None] - truth[:, :, None] * truth[:, None, :]
-    told = forecast(plan, 5000, prior).covariance[:, :width, :width]
-    assert told == pytest.approx(by_hand * 5 / (5000 * size), rel=1e-6)
+    covariance = forecast(plan, 5000, prior).covariance[:, :width, :width]
+    assert covariance == pytest.approx(by_hand * 5 / (5000 * size), rel=1e-6)
     if name == "several":  # what one tells of presence alone does not depend on the others
         apart = forecast(plan, 5000, replace(prior, sample=None)).covariance
-        assert not np.allclose(apart, told, rtol=0.01, atol=0), "the broken twin"
+        assert not np.allclose(apart, covariance, rtol=0.01, atol=0), "the broken twin"
 
 
 def all_or_nothing(keys=20, people=1000, share=0.5):
@@ -110,9 +110,9 @@ def test_keys_of_one_report_err_together_where_people_hold_all_or_nothing(size, 
     cells = estimates_of_one_report(plan)[:, :, 0].T
     of_sum = alone = 0.0
     for view in plan.views.keys:
-        seen = crowd.law(view) @ channel.expected()
-        spread = np.einsum("c,ic,jc->ij", seen, cells, cells)
-        spread -= np.outer(cells @ seen, cells @ seen)
+        chances = crowd.law(view) @ channel.expected()
+        spread = np.einsum("c,ic,jc->ij", chances, cells, cells)
+        spread -= np.outer(cells @ chances, cells @ chances)
         of_sum, alone = of_sum + spread.sum(), alone + np.trace(spread)
     by_hand = of_sum / alone
     assert by_hand > 0.65 * size
@@ -120,11 +120,11 @@ def test_keys_of_one_report_err_together_where_people_hold_all_or_nothing(size, 
     assert forecast(plan, 1e5, prior).together == pytest.approx(by_hand, rel=1e-6)
     assert forecast(plan, 1e5, Prior.of(20)).together < 0.75 * by_hand, "nothing is said of people"
     counts = simulate_runs(plan, crowd, 100_000, Coins.stated("together"), 300)
-    found = plan.mechanism.moments(plan, counts)
-    assert found.together == pytest.approx(by_hand, rel=0.05)
-    off = (found.values[..., 0] - prior.frequency).mean(axis=1)
-    apart = found.covariance[..., 0, 0].sum(axis=1) / 20**2
-    ratio = (off**2 / (apart * found.together)).mean()
+    moments = plan.mechanism.moments(plan, counts)
+    assert moments.together == pytest.approx(by_hand, rel=0.05)
+    off = (moments.values[..., 0] - prior.frequency).mean(axis=1)
+    apart = moments.covariance[..., 0, 0].sum(axis=1) / 20**2
+    ratio = (off**2 / (apart * moments.together)).mean()
     assert 0.70 < ratio < 1.40
     assert (off**2 / apart).mean() > 1.40, "the broken twin: as if keys erred each for itself"
 
@@ -154,22 +154,22 @@ def test_one_drawn_item_is_forecast_for_each_key_from_who_holds_it_beside_how_ma
     records = [{"0": 0.5}] * 60 + [{"0": 0.5, "1": 0.5, "2": 0.5, "3": 0.5}] * 40
     prior = Prior.of_people(schema, People.of_records(schema, records))
     for name in ("grr", "shist"):
-        told = forecast(Plan.of(schema, name, 1), 10_000, prior)
-        assert told.bias[:, 0] == pytest.approx([-0.3, -0.3, -0.3, -0.3])
+        prediction = forecast(Plan.of(schema, name, 1), 10_000, prior)
+        assert prediction.bias[:, 0] == pytest.approx([-0.3, -0.3, -0.3, -0.3])
         average = prior.frequency * (prior.kept(1) - 1)
-        assert not np.allclose(told.bias[:, 0], average, atol=0.05), "the broken twin"
+        assert not np.allclose(prediction.bias[:, 0], average, atol=0.05), "the broken twin"
 
 
 @pytest.mark.sampled
 def test_pairs_are_forecast_at_the_law_that_the_table_has():
     schema, people = friends(levels=2)
     prior, plan = Prior.of_people(schema, people), Plan.of(schema, "pairs", 2)
-    told, apart = (forecast(plan, 1e5, each) for each in (prior, replace(prior, sample=None)))
-    assert not np.allclose(told.covariance, apart.covariance, rtol=1e-3)
+    prediction, apart = (forecast(plan, 1e5, each) for each in (prior, replace(prior, sample=None)))
+    assert not np.allclose(prediction.covariance, apart.covariance, rtol=1e-3)
     counts = simulate_runs(plan, Population(schema, people), 10**5, Coins.stated("pairs"), 100)
-    found = bands(plan, counts, "least_squares").frequency.value
+    frequencies = bands(plan, counts, "least_squares").frequency.value
     # 500 squares: their mean has a standard error of 6.3 %, more than four of it 1 in 10,000 times.
-    ratio = told.frequency.mean() / ((found - prior.frequency) ** 2).mean()
+    ratio = prediction.frequency.mean() / ((frequencies - prior.frequency) ** 2).mean()
     assert 0.75 < ratio < 1.3
     assert not 0.75 < 2 * ratio < 1.3
 
@@ -188,19 +188,19 @@ def test_laws_of_views_keep_every_keys_own_law(levels, size):
 
 
 def test_a_large_table_is_sampled_and_says_nearly_the_same():
-    made = gaussian(10)
-    people = made.people
+    population = gaussian(10)
+    people = population.people
     assert len(people) > MOST_SAMPLED
-    prior = Prior.of_people(made.schema, people)
+    prior = Prior.of_people(population.schema, people)
     assert prior.sample.people == MOST_SAMPLED
     views = cyclic_views(10, 2).keys
     law = prior.view_laws(2, views).reshape(10, 3, 3)
-    crowd = Population(made.schema, people)
+    crowd = Population(population.schema, people)
     whole = np.zeros((10, 3, 3))
-    for one, two in views:
-        both = crowd.law((one, two)).reshape(3, 3)
-        whole[one] += both
-        whole[two] += both.T
+    for first, second in views:
+        both = crowd.law((first, second)).reshape(3, 3)
+        whole[first] += both
+        whole[second] += both.T
     whole /= whole.sum(axis=(1, 2), keepdims=True)
     # At least 8,192 people for each view: a share's standard error is below 0.0056, six of it 0.033.
     assert law == pytest.approx(whole, abs=0.033)
@@ -208,11 +208,11 @@ def test_a_large_table_is_sampled_and_says_nearly_the_same():
 
 @given(st.integers(1, 50), st.integers(1, 50))
 def test_evenly_spaced_places_differ_and_lie_inside(count, some):
-    found = evenly(count, some)
-    assert len(found) == min(count, some)
-    assert len(set(found.tolist())) == len(found)
-    assert found.min() >= 0
-    assert found.max() < count
+    places = evenly(count, some)
+    assert len(places) == min(count, some)
+    assert len(set(places.tolist())) == len(places)
+    assert places.min() >= 0
+    assert places.max() < count
 
 
 # -- rounds with feedback --------------------------------------------------------------------------
@@ -271,21 +271,21 @@ def test_chains_are_forecast_as_measured(name, epsilon, given_):
     crowd, people = keys_of([0.15, 0.3, 0.5, 0.7, 0.85, 0.95], [0.6, -0.4, 0.1, 0.5, -0.2, 0.8]), 6000
     prior = Prior.of_people(crowd.schema, crowd.people)
     plan = Plan.of(crowd.schema, name, epsilon, "tight", **given_)
-    told = forecast(plan, people, prior)
+    prediction = forecast(plan, people, prior)
     runs = list(
         chain_bands(plan, crowd, people, Coins.stated("chain"), CHAIN_RUNS, ["debiased", "published"])
     )
-    for estimator, made in (("debiased", told), ("published", told.published)):
-        for part, low, truth, said in (
-            ("frequency", 0.0, prior.frequency, made.clipped_frequency),
-            ("mean", -1.0, prior.mean, made.clipped_mean),
+    for estimator, errors in (("debiased", prediction), ("published", prediction.published)):
+        for part, low, truth, expected in (
+            ("frequency", 0.0, prior.frequency, errors.clipped_frequency),
+            ("mean", -1.0, prior.mean, errors.clipped_mean),
         ):
             values = np.concatenate([getattr(group[estimator], part).value for _, group in runs])
             values = np.nan_to_num(values, nan=(low + 1) / 2)
             squares = ((np.clip(values, low, 1) - truth) ** 2).mean(axis=1)
             error = squares.std() / np.sqrt(len(squares)) + 0.01 * squares.mean()
-            assert abs(said.mean() - squares.mean()) < 5 * error, (estimator, part)
-            assert abs(1.5 * said.mean() - squares.mean()) > 5 * error, "the broken twin"
+            assert abs(expected.mean() - squares.mean()) < 5 * error, (estimator, part)
+            assert abs(1.5 * expected.mean() - squares.mean()) > 5 * error, "the broken twin"
 
 
 def test_where_a_chain_may_end_its_forecast_is_a_mixture():
@@ -308,16 +308,16 @@ def test_where_a_chain_may_end_its_forecast_is_a_mixture():
 
 def test_a_mixture_is_the_average_of_its_parts():
     prior = Prior.of(5)
-    one, two = (
+    narrow, wide = (
         Forecast(prior, np.zeros((15, 2)), np.tile(v * np.eye(2), (15, 1, 1))) for v in (0.01, 0.04)
     )
-    mixed = Mixed.of([(0.25, one), (0.75, two)])
-    assert mixed.covariance is two.covariance
+    mixed = Mixed.of([(0.25, narrow), (0.75, wide)])
+    assert mixed.covariance is wide.covariance
     for part in ("clipped_frequency", "clipped_mean"):
-        by_hand = 0.25 * getattr(one, part) + 0.75 * getattr(two, part)
+        by_hand = 0.25 * getattr(narrow, part) + 0.75 * getattr(wide, part)
         assert getattr(mixed, part) == pytest.approx(by_hand)
     assert mixed.published is None
-    assert Mixed.of([(1.0, one)]) is one
+    assert Mixed.of([(1.0, narrow)]) is narrow
 
 
 @pytest.mark.sampled
@@ -327,10 +327,10 @@ def test_a_later_round_is_forecast_from_what_its_plan_says():
     plan = Plan.of(crowd.schema, "privkvm", 4, rounds=2)
     counts = simulate_runs(plan, crowd, 30_000, Coins.stated("later"), 1)[0]
     second = plan.next(Tally(plan, counts))
-    told = forecast(second, 30_000, prior)
+    prediction = forecast(second, 30_000, prior)
     stated = [float(row[1]) ** 2 for row in second.chain["frequency"]]
-    assert told.covariance[:, 0, 0] == pytest.approx(stated)
-    assert np.isfinite(told.clipped_mean).all()
+    assert prediction.covariance[:, 0, 0] == pytest.approx(stated)
+    assert np.isfinite(prediction.clipped_mean).all()
 
 
 # -- published -------------------------------------------------------------------------------------
@@ -340,22 +340,22 @@ def test_a_later_round_is_forecast_from_what_its_plan_says():
 @pytest.mark.parametrize("name", ["privkv", "f2m", "pckv_ue", "pckv_grr"])
 def test_published_answers_are_forecast_as_measured(name):
     """300 tallies of 12 keys; more than five standard errors off in one of 1.7 million runs."""
-    made = gaussian(12)
-    crowd = Population(made.schema, made.people.chosen(np.arange(4000), np.arange(4000)))
+    population = gaussian(12)
+    crowd = Population(population.schema, population.people.chosen(np.arange(4000), np.arange(4000)))
     prior = Prior.of_people(crowd.schema, crowd.people)
     given_ = {"length": 12} if name.startswith("pckv") else {}
     plan = Plan.of(crowd.schema, name, 1, "tight", **given_)
     counts = simulate_runs(plan, crowd, 20_000, Coins.stated("published"), 300)
-    found = bands(plan, counts, "published")
-    told = forecast(plan, 20_000, prior).published
-    for value, low, truth, said in (
-        (found.frequency.value, 0.0, prior.frequency, told.clipped_frequency),
-        (found.mean.value, -1.0, prior.mean, told.clipped_mean),
+    estimates = bands(plan, counts, "published")
+    prediction = forecast(plan, 20_000, prior).published
+    for value, low, truth, expected in (
+        (estimates.frequency.value, 0.0, prior.frequency, prediction.clipped_frequency),
+        (estimates.mean.value, -1.0, prior.mean, prediction.clipped_mean),
     ):
         squares = ((np.clip(value, low, 1) - truth) ** 2).mean(axis=1)
         error = squares.std() / np.sqrt(len(squares)) + 0.01 * squares.mean()
-        assert abs(said.mean() - squares.mean()) < 5 * error
-        assert abs(1.5 * said.mean() - squares.mean()) > 5 * error, "the broken twin"
+        assert abs(expected.mean() - squares.mean()) < 5 * error
+        assert abs(1.5 * expected.mean() - squares.mean()) > 5 * error, "the broken twin"
 
 
 def test_mechanisms_without_a_published_estimator_forecast_none():
@@ -374,9 +374,9 @@ def test_with_many_people_the_cap_is_the_one_that_follows_from_the_sizes():
     plan = Plan.of(crowd.schema, "sized", 4)
     counts = simulate_runs(plan, crowd, 10**9, Coins.stated("sizes"), 1)[0]
     second = plan.next(Tally(plan, counts))
-    told = forecast(plan, 1e10, prior)
-    assert not isinstance(told, Mixed)
-    assert told.covariance == pytest.approx(forecast(second, 9e9, prior).covariance)
+    prediction = forecast(plan, 1e10, prior)
+    assert not isinstance(prediction, Mixed)
+    assert prediction.covariance == pytest.approx(forecast(second, 9e9, prior).covariance)
     few = forecast(plan, 300, prior)
     assert isinstance(few, Mixed), "few people find now this cap, now that"
     assert sum(chance for chance, _ in few.parts) == pytest.approx(1)
@@ -389,8 +389,8 @@ def test_with_many_people_the_cap_is_the_one_that_follows_from_the_sizes():
 @pytest.mark.parametrize("name", ["kvue", "rr", "pckv_grr", "several"])
 def test_shrunk_answers_are_forecast_as_measured(name):
     """60 tallies of 40 keys: a standard error of about 3 % here and as much there; four are 17 %."""
-    made = gaussian(40)
-    crowd = Population(made.schema, made.people)
+    population = gaussian(40)
+    crowd = Population(population.schema, population.people)
     contest = Contest(crowd, 40_000, 60, Coins.stated("shrunk"), estimators=("shrunk", "least_squares"))
     rows = {row.estimator: row for row in measure(contest, [name], ["1"], processes=1).rows}
     row = rows["shrunk"]
@@ -404,11 +404,11 @@ def test_shrunk_answers_are_forecast_as_measured(name):
 
 def test_shrunk_errors_are_the_same_every_time_and_near_the_raw_ones_with_many_people():
     prior, plan = Prior.of(30), Plan.of(Schema.of(30), "kvue", 2)
-    told = forecast(plan, 1e8, prior)
-    made = forecast_by_draws(plan, told, 1e8, ["shrunk"])["shrunk"]
-    assert made == forecast_by_draws(plan, told, 1e8, ["shrunk"])["shrunk"]
-    raw = prior.weight @ told.clipped_frequency, prior.weight @ told.clipped_mean
-    assert made == pytest.approx(raw, rel=0.02)
+    prediction = forecast(plan, 1e8, prior)
+    errors = forecast_by_draws(plan, prediction, 1e8, ["shrunk"])["shrunk"]
+    assert errors == forecast_by_draws(plan, prediction, 1e8, ["shrunk"])["shrunk"]
+    raw = prior.weight @ prediction.clipped_frequency, prior.weight @ prediction.clipped_mean
+    assert errors == pytest.approx(raw, rel=0.02)
 
 
 # -- in tables -------------------------------------------------------------------------------------
@@ -416,23 +416,23 @@ def test_shrunk_errors_are_the_same_every_time_and_near_the_raw_ones_with_many_p
 
 @pytest.mark.sampled
 def test_every_mechanism_has_a_prediction_for_its_first_estimator():
-    made = gaussian(12)
-    crowd = Population(made.schema, made.people.chosen(np.arange(3000), np.arange(3000)))
+    population = gaussian(12)
+    crowd = Population(population.schema, population.people.chosen(np.arange(3000), np.arange(3000)))
     contest = Contest(crowd, 20_000, 3, Coins.stated("every"))
     for name in all_competitors(12):
         plan = contest.plan(name, "1")
-        told = forecast(plan, 20_000, contest.table_prior)
+        prediction = forecast(plan, 20_000, contest.table_prior)
         for part in set(plan.mechanism.answers) & {"frequency", "mean"}:
-            assert np.isfinite(getattr(told, f"clipped_{part}")).all(), name
+            assert np.isfinite(getattr(prediction, f"clipped_{part}")).all(), name
 
 
 @pytest.mark.sampled
 def test_rows_have_predictions_for_first_published_and_shrunk_answers():
-    made = gaussian(12)
-    crowd = Population(made.schema, made.people.chosen(np.arange(3000), np.arange(3000)))
+    population = gaussian(12)
+    crowd = Population(population.schema, population.people.chosen(np.arange(3000), np.arange(3000)))
     contest = Contest(crowd, 20_000, 3, Coins.stated("rows"))
     names = ["privkv", "privkvm", "privkvm_plus", "sized:then=pckv_grr", "pckv_ue", "auto"]
     for row in measure(contest, names, ["1"], processes=1).rows:
-        known = row.estimator != "likelihood"
-        assert (row.predicted_frequency is not None) == known, (row.mechanism, row.estimator)
-        assert (row.predicted_mean is not None) == known
+        has_prediction = row.estimator != "likelihood"
+        assert (row.predicted_frequency is not None) == has_prediction, (row.mechanism, row.estimator)
+        assert (row.predicted_mean is not None) == has_prediction

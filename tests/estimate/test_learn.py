@@ -29,32 +29,32 @@ def private(law, epsilon, people, coins="learn", mechanism="pairs", run=0, **par
 @pytest.fixture(scope="module")
 def meals():
     """Fries go with hamburgers: 30 of 40 who order one, 10 of the 60 others; Pepsi with neither."""
-    made = []
+    records = []
     for pepsi in ({}, {"Pepsi": 4}):
-        made += [{"Hamburger": 5, "Fries": 5, **pepsi}] * 30 + [{"Hamburger": 1, **pepsi}] * 10
-        made += [{"Fries": 1, **pepsi}] * 10 + [dict(pepsi)] * 50
-    return population(["Hamburger", "Fries", "Pepsi"], made)
+        records += [{"Hamburger": 5, "Fries": 5, **pepsi}] * 30 + [{"Hamburger": 1, **pepsi}] * 10
+        records += [{"Fries": 1, **pepsi}] * 10 + [dict(pepsi)] * 50
+    return population(["Hamburger", "Fries", "Pepsi"], records)
 
 
 @pytest.fixture(scope="module")
 def wanted():
     """Target is held by exactly those who hold A and value B highly; C is a coin of its own."""
-    made = []
+    records = []
     for a, b, c in product((None, 1, 5), repeat=3):
         record = {k: v for k, v in (("A", a), ("B", b), ("C", c)) if v is not None}
-        made.append({**record, "Target": 5} if a is not None and b == 5 else record)
-    return population(["A", "B", "C", "Target"], made)
+        records.append({**record, "Target": 5} if a is not None and b == 5 else record)
+    return population(["A", "B", "C", "Target"], records)
 
 
 @pytest.fixture(scope="module")
 def chain():
     """k2 - k0 - k3 - k1, each held like the one before in 3 of 4 cases: all 16 states, exactly."""
-    made = []
+    records = []
     for bits in product((0, 1), repeat=4):
         times = np.prod([3 if x == y else 1 for x, y in pairwise(bits)])
         names = ("k2", "k0", "k3", "k1")
-        made += [{n: 5 for n, bit in zip(names, bits, strict=True) if bit}] * int(times)
-    return population(["k0", "k1", "k2", "k3"], made)
+        records += [{n: 5 for n, bit in zip(names, bits, strict=True) if bit}] * int(times)
+    return population(["k0", "k1", "k2", "k3"], records)
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +69,8 @@ def independent():
 
 
 def test_exact_rules_are_the_known_ones(meals):
-    found = rules(ExactEvidence(meals))
-    (rule,) = found  # once, with both directions
+    result = rules(ExactEvidence(meals))
+    (rule,) = result  # once, with both directions
     assert {rule.antecedent[0][0], rule.consequent} == {"Hamburger", "Fries"}
     assert rule.frequency.value == pytest.approx(0.75)
     assert rule.reverse.value == pytest.approx(0.75)
@@ -82,8 +82,8 @@ def test_exact_rules_are_the_known_ones(meals):
 
 
 def test_rules_of_absence_and_of_two_conditions(meals):
-    found = rules(ExactEvidence(meals), given="absent", keys=["Hamburger", "Fries"])
-    assert found == []  # who orders no hamburger orders fries less often
+    result = rules(ExactEvidence(meals), given="absent", keys=["Hamburger", "Fries"])
+    assert result == []  # who orders no hamburger orders fries less often
     many = rules(ExactEvidence(meals), conditions=2, given="either")
     both = next(r for r in many if r.antecedent == (("Hamburger", True), ("Pepsi", False)))
     assert both.consequent == "Fries"
@@ -100,8 +100,8 @@ def test_limits_shorten_the_list(meals):
 
 @pytest.mark.sampled
 def test_private_rules_come_with_intervals_that_hold_the_truth(meals):
-    found = rules(private(meals, 2, 200_000))
-    (rule,) = found
+    result = rules(private(meals, 2, 200_000))
+    (rule,) = result
     truths = ((rule.frequency, 0.75), (rule.reverse, 0.75), (rule.support, 0.3), (rule.lift, 1.875))
     for estimate, truth in truths:
         assert estimate.low <= truth <= estimate.high
@@ -229,8 +229,8 @@ def test_chow_liu_recovers_a_chain(chain):
     edges = {frozenset(e) for e in (("k2", "k0"), ("k0", "k3"), ("k3", "k1"))}
     raw = ChowLiu().fit(ExactEvidence(chain))
     assert {frozenset(edge[:2]) for edge in raw.edges_} == edges
-    kept = ChowLiu().fit(private(chain, 2, 500_000))
-    assert {frozenset(edge[:2]) for edge in kept.edges_} == edges
+    tree = ChowLiu().fit(private(chain, 2, 500_000))
+    assert {frozenset(edge[:2]) for edge in tree.edges_} == edges
 
 
 def test_chow_liu_gives_the_law_of_the_chain(chain):
@@ -304,14 +304,14 @@ def test_a_cube_that_no_view_holds_has_ranges_and_a_guess(meals):
     assert 0 <= part.low < part.high <= 1
     count = cube.count(Hamburger="held", Fries="held", Pepsi="held")
     assert count.high == pytest.approx(1000 * cube.cell(Hamburger=True, Fries=True, Pepsi=True).high)
-    made = cube.document()
-    assert made["how"] == "range"
-    assert made["cells"][0]["share"]["value"] is None
-    assert sum(cell["guess"] for cell in made["cells"]) == pytest.approx(1)
+    document = cube.document()
+    assert document["how"] == "range"
+    assert document["cells"][0]["share"]["value"] is None
+    assert sum(cell["guess"] for cell in document["cells"]) == pytest.approx(1)
     assert str(cube.table()).splitlines()[0].split() == [*meals.schema.keys, "share", "people", "guess"]
-    known = Cube(private(meals, 2, 100_000), ["Hamburger", "Fries"])
-    assert known.document()["cells"][0]["guess"] is None
-    assert known.guess(Fries="held") == pytest.approx(known.cell(Fries="held").value)
+    pair_cube = Cube(private(meals, 2, 100_000), ["Hamburger", "Fries"])
+    assert pair_cube.document()["cells"][0]["guess"] is None
+    assert pair_cube.guess(Fries="held") == pytest.approx(pair_cube.cell(Fries="held").value)
 
 
 def test_exact_cube_cells_and_shares(meals):
@@ -345,12 +345,12 @@ def test_noise_at_the_law_of_most_entropy_is_that_of_repeated_tallies(chain):
     """The regression slopes predict the spread of a three-key share over 40 tallies (within 35 %)."""
     weights = np.zeros((3, 3, 3, 1))
     weights[1:, 1:, 1:] = 1
-    found = [
+    samples = [
         Released(private(chain, 2, 100_000, "entropy", run=run)).moments((2, 0, 3), weights)
         for run in range(40)
     ]
-    spread = np.std([m.values[0] for m in found])
-    stderr = np.sqrt(np.mean([m.covariance[0, 0] for m in found]))
+    spread = np.std([m.values[0] for m in samples])
+    stderr = np.sqrt(np.mean([m.covariance[0, 0] for m in samples]))
     # The standard deviation of 40 draws has a relative error of 11 %; views share their margins.
     assert spread == pytest.approx(stderr, rel=0.35)
 
@@ -369,21 +369,21 @@ def test_a_state_that_looks_empty_still_has_an_interval(meals):
 
 @pytest.mark.sampled
 def test_documents_say_what_the_text_says(meals):
-    known = private(meals, 4, 1_000_000)
-    tree = DecisionTree("Fries", 1).fit(known)
-    made = tree.document()
-    assert (made["target"], made["how"], made["classes"]) == ("Fries", "view", ["absent", "held"])
-    assert made["root"]["key"] == "Hamburger"
-    assert f"if Hamburger is {made['root']['is']}:" in tree.text()
-    assert "yes" not in made["root"]["no"], "a leaf"
-    cube = Cube(known, ["Hamburger", "Fries"], people=1000).slice(Hamburger="held")
-    told = cube.document()
-    assert (told["keys"], told["where"], told["how"]) == (["Fries"], {"Hamburger": "held"}, "view")
-    for cell, (parts, share) in zip(told["cells"], cube.cells(), strict=True):
+    source = private(meals, 4, 1_000_000)
+    tree = DecisionTree("Fries", 1).fit(source)
+    facts = tree.document()
+    assert (facts["target"], facts["how"], facts["classes"]) == ("Fries", "view", ["absent", "held"])
+    assert facts["root"]["key"] == "Hamburger"
+    assert f"if Hamburger is {facts['root']['is']}:" in tree.text()
+    assert "yes" not in facts["root"]["no"], "a leaf"
+    cube = Cube(source, ["Hamburger", "Fries"], people=1000).slice(Hamburger="held")
+    table = cube.document()
+    assert (table["keys"], table["where"], table["how"]) == (["Fries"], {"Hamburger": "held"}, "view")
+    for cell, (parts, share) in zip(table["cells"], cube.cells(), strict=True):
         assert cell["parts"] == parts
         assert cell["share"] == share.document()
         assert cell["count"]["value"] == pytest.approx(1000 * share.value)
-    assert sum(cell["of_slice"]["value"] for cell in told["cells"]) == pytest.approx(1)
+    assert sum(cell["of_slice"]["value"] for cell in table["cells"]) == pytest.approx(1)
 
 
 def test_errors_name_what_is_wrong(meals):

@@ -239,8 +239,8 @@ def test_a_guess_is_called_one_wherever_it_is_shown(tally, exact):
     for shown_text in (str(tree), tree._repr_html_()):
         assert "a guess below the first question" in shown_text
     assert "no view holds these keys together" in str(Cube(tally, KEYS))
-    for known in (DecisionTree("Fries").fit(exact), Cube(exact, KEYS)):
-        assert "no view" not in str(known)
+    for learner in (DecisionTree("Fries").fit(exact), Cube(exact, KEYS)):
+        assert "no view" not in str(learner)
 
 
 def test_cells_of_html_are_escaped():
@@ -268,17 +268,17 @@ def test_learners_name_keys_as_the_schema_was_given_them():
         assert own.document() == named.document()
     assert rules(source, keys=[1, 2]) == rules(source, keys=["1", "2"])
     assert Cube(source, [1]).cell({1: "held"}) == Cube(source, ["1"]).cell({"1": "held"})
-    for one in (lambda: rules(source, keys="1"), lambda: Cube(source, "1")):
+    for call in (lambda: rules(source, keys="1"), lambda: Cube(source, "1")):
         with pytest.raises(QueryError, match="give a list of keys, also for one key"):
-            one()
+            call()
 
 
 def test_a_part_of_the_rules_is_rules(exact):
-    found = rules(exact, given="either")
-    assert len(found) > 1
-    assert isinstance(found[:1], Rules)
-    assert found[:1].to_frame().equals(found.to_frame().head(1))
-    assert found[-1] is list(found)[-1]
+    result = rules(exact, given="either")
+    assert len(result) > 1
+    assert isinstance(result[:1], Rules)
+    assert result[:1].to_frame().equals(result.to_frame().head(1))
+    assert result[-1] is list(result)[-1]
 
 
 def test_a_cube_shows_the_numbers_of_people_if_it_knows_them(exact):
@@ -329,11 +329,11 @@ def test_pictures_draw_on_the_axes_and_leave_the_backend(exact):
         assert learned.plot(panel) is panel
         assert panel.has_data() or panel.texts
     assert matplotlib.get_backend() == backend
-    said = [
+    texts = [
         text.get_text() for text in DecisionTree("Fries").fit(exact).plot(Figure().add_subplot()).texts
     ]
-    assert "Hamburger\nis high?" in said
-    assert any(text.startswith("held 1.00\n[1.00, 1.00]\n30 % of people") for text in said)
+    assert "Hamburger\nis high?" in texts
+    assert any(text.startswith("held 1.00\n[1.00, 1.00]\n30 % of people") for text in texts)
 
 
 def test_pictures_of_a_tally_say_what_they_rest_on(tally, exact):
@@ -360,7 +360,7 @@ def test_type_checkers_see_the_options_of_a_tally(options, learner, others):
 
 
 def test_scikit_learn_is_not_loaded():
-    asked = "[name in sys.modules for name in ('sklearn', 'matplotlib')]"
-    line = f"import keyveil.estimate.learn, sys; print(*{asked})"
+    expression = "[name in sys.modules for name in ('sklearn', 'matplotlib')]"
+    line = f"import keyveil.estimate.learn, sys; print(*{expression})"
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

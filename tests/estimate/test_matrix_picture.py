@@ -24,12 +24,12 @@ def cell(row: int, column: int, value: float, half: float, shown: bool | None) -
 
 def drawn(panel: object) -> dict[str, set[tuple[int, int]]]:
     """The cells with lines and those with dots, as row and column."""
-    found: dict[str, set[tuple[int, int]]] = {"//": set(), "..": set()}
+    hatches: dict[str, set[tuple[int, int]]] = {"//": set(), "..": set()}
     for patch in panel.patches:
         if patch.get_hatch():
             left, top = patch.get_xy()
-            found[patch.get_hatch()].add((round(top + 0.5), round(left + 0.5)))
-    return found
+            hatches[patch.get_hatch()].add((round(top + 0.5), round(left + 0.5)))
+    return hatches
 
 
 def heat_map(cells: dict[tuple[int, int], tuple[float, float, bool | None]]) -> object:
@@ -74,9 +74,11 @@ def test_every_estimator_shows_which_answers_of_few_people_are_uncertain(estimat
     colours = panel.images[0].norm
     half = (colours.vmax - colours.vmin) / 2
     cells = [(i, j, c) for i, row in enumerate(matrix) for j, c in enumerate(row) if c is not None]
-    known = [(i, j, c) for i, j, c in cells if c.estimate.bounded]
-    found = drawn(panel)
-    assert found[".."] == {(i, j) for i, j, c in known if c.estimate.high - c.estimate.low > half}
-    assert found["//"] == {(i, j) for i, j, c in known if c.shown is False}
-    assert found[".."], "with so few people some intervals are wide"
-    assert (NO_SIGN in panel.get_title(loc="left")) == bool(found["//"])
+    bounded_cells = [(i, j, c) for i, j, c in cells if c.estimate.bounded]
+    hatches = drawn(panel)
+    assert hatches[".."] == {
+        (i, j) for i, j, c in bounded_cells if c.estimate.high - c.estimate.low > half
+    }
+    assert hatches["//"] == {(i, j) for i, j, c in bounded_cells if c.shown is False}
+    assert hatches[".."], "with so few people some intervals are wide"
+    assert (NO_SIGN in panel.get_title(loc="left")) == bool(hatches["//"])

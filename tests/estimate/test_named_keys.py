@@ -17,11 +17,11 @@ def test_the_compiled_pass_counts_what_the_plain_form_counts(cells, keys, monkey
     rows = draw.integers(0, 1 << 20, (3, plan.layout.cells))
     rows[:, 0] = rows[:, 1:].sum(axis=1)
     for tallies in (rows, rows[:1], rows[:0]):
-        found = []
+        results = []
         for setting in ("0", "1"):
             monkeypatch.setenv("KEYVEIL_FAST", setting)
-            found.append(named_cells(plan.channels[0], keys, tallies))
-        for plain, fast in zip(*found, strict=True):
+            results.append(named_cells(plan.channels[0], keys, tallies))
+        for plain, fast in zip(*results, strict=True):
             assert np.array_equal(plain, fast) or not len(tallies)
 
 

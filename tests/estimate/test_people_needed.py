@@ -57,10 +57,10 @@ def test_a_lift_needs_as_many_as_its_frequency_and_a_rarer_condition_needs_more(
 def test_what_no_number_of_people_can_give():
     few = tally_of(1_000_000)
     source = Conditionals(PLAN, few, "pooled")
-    found = people_needed(source, few.reports, Query.parse("frequency(a | b, c)"))
-    assert (found.people, found.why) == (None, "no view")
-    found = people_needed(source, 0, Query.parse("frequency(a)"))
-    assert found.document() == {"query": "frequency(a)", "people": None, "why": "no reports"}
+    need = people_needed(source, few.reports, Query.parse("frequency(a | b, c)"))
+    assert (need.people, need.why) == (None, "no view")
+    need = people_needed(source, 0, Query.parse("frequency(a)"))
+    assert need.document() == {"query": "frequency(a)", "people": None, "why": "no reports"}
 
 
 def test_conditions_that_nobody_meets():
@@ -68,5 +68,5 @@ def test_conditions_that_nobody_meets():
         return independent_law(PLAN.schema.levels, len(keys), 0.0, 0.0)
 
     few = tally_of(1_000_000, nobody)
-    found = people_needed(Conditionals(PLAN, few), few.reports, Query.parse("mean(a | b)"))
-    assert (found.people, found.why) == (None, "nobody")
+    need = people_needed(Conditionals(PLAN, few), few.reports, Query.parse("mean(a | b)"))
+    assert (need.people, need.why) == (None, "nobody")

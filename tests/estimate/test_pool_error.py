@@ -30,7 +30,7 @@ NAMES = ("collision", "coco")
 def sets() -> st.SearchStrategy[list[int]]:
     """At most three signed keys, each key once."""
     signs = st.dictionaries(st.integers(0, KEYS - 1), st.integers(0, 1), max_size=3)
-    return signs.map(lambda found: sorted(2 * key + sign for key, sign in found.items()))
+    return signs.map(lambda sign_of: sorted(2 * key + sign for key, sign in sign_of.items()))
 
 
 def rows(members: list[list[int]]) -> np.ndarray:
@@ -45,10 +45,10 @@ def test_the_law_of_a_mixture_is_the_mixture_of_laws(kind, members, epsilon):
     laws = [
         share * channel.law_of(np.array(each, int)) for share, each in zip(shares, members, strict=True)
     ]
-    found = channel.mixture(rows(members), shares)
-    assert found.sum() == pytest.approx(1)
+    mixture = channel.mixture(rows(members), shares)
+    assert mixture.sum() == pytest.approx(1)
     # A collision's law has units that remain, each 2^-32 of a seed's words.
-    assert np.abs(found - sum(laws)).max() <= 2.0**-32
+    assert np.abs(mixture - sum(laws)).max() <= 2.0**-32
 
 
 @pytest.mark.parametrize("kind", [Collision, CoCo])
@@ -111,16 +111,16 @@ def test_intervals_cover_whatever_keys_are_held_together(name, monkeypatch):
     def covered() -> float:
         inside = []
         for plan, counts in tallies:
-            found = plan.mechanism.moments(plan, counts)
-            off = found.values[..., 0] - 1 / 3
-            inside.append(np.abs(off) < 1.96 * np.sqrt(found.covariance[..., 0, 0]))
+            moments = plan.mechanism.moments(plan, counts)
+            off = moments.values[..., 0] - 1 / 3
+            inside.append(np.abs(off) < 1.96 * np.sqrt(moments.covariance[..., 0, 0]))
         return float(np.mean(inside))
 
     assert covered() > 0.84
 
     def independent(channel, row, values, spread):
-        left = second_order(channel, values**2, np.ones(2))
-        return np.diagonal(left, axis1=1, axis2=2)
+        covariance = second_order(channel, values**2, np.ones(2))
+        return np.diagonal(covariance, axis1=1, axis2=2)
 
     monkeypatch.setattr(sys.modules["keyveil.estimate.pools.pool_decoder"], "pair_variance", independent)
     assert covered() < 0.75, "the broken twin"
@@ -136,17 +136,17 @@ def test_what_tallies_say_of_pools_is_on_average_what_pools_do(name):
     sets, shares, _ = poolerror.sampled_sets(sample, 3)
     weights = np.broadcast_to(shares[:, None], sets.shape)
     truth = np.bincount(sets.ravel(), weights.ravel(), 12).reshape(-1, 2) @ TURN.T
-    error, told = [], []
+    error, variance = [], []
     for salt in range(77, 77 + (40 << 11), 1 << 11):
         channel = type(own).of(12, 3, Decimal(2), 1024, salt, own.small)
         bias, _ = pool_error(channel, 6, sample, undoes=True)
         error.append((bias**2).mean(axis=0))
         row = 1e12 * np.append(1.0, channel.mixture(sets, shares))
-        told.append(pair_variance(channel, row, truth + bias, np.zeros((6, 2, 2))).mean(axis=0))
-    seen, told = np.mean(error, axis=0), np.mean(told, axis=0)
-    assert (seen / told < 1.5).all()
-    assert (seen / told > 1 / 1.5).all()
-    assert told == pytest.approx(np.diagonal(paired(own, 6, sample).mean(axis=0)), rel=0.15)
+        variance.append(pair_variance(channel, row, truth + bias, np.zeros((6, 2, 2))).mean(axis=0))
+    mean_error, variance = np.mean(error, axis=0), np.mean(variance, axis=0)
+    assert (mean_error / variance < 1.5).all()
+    assert (mean_error / variance > 1 / 1.5).all()
+    assert variance == pytest.approx(np.diagonal(paired(own, 6, sample).mean(axis=0)), rel=0.15)
 
 
 @pytest.mark.sampled
@@ -157,10 +157,10 @@ def test_chance_alone_adds_next_to_nothing(name):
     records = [{"a": 1.0}, {"b": -1.0}, {"c": 0.0}, {}]
     population = Population(SCHEMA, People.of_records(SCHEMA, records))
     counts = simulate_runs(plan, population, 10**6, Coins.stated("chance"), 10)
-    found = plan.mechanism.moments(plan, counts)
+    moments = plan.mechanism.moments(plan, counts)
     alone = forecast(plan, 1e6, Prior.of_people(SCHEMA, population.people)).covariance
     both = [0, 1]
-    ratio = found.covariance.mean(axis=0)[:, both, both] / alone[:, both, both]
+    ratio = moments.covariance.mean(axis=0)[:, both, both] / alone[:, both, both]
     # 0.4 of sqrt(2 / 1024) on average, and ten runs.
     assert (np.abs(ratio - 1.018) < 0.06).all()
 
@@ -172,10 +172,10 @@ def test_who_holds_one_key_leaves_no_error(name):
     bias, more = pool_error(plan.channels[0], KEYS, prior.sample, undoes=True)
     assert np.abs(bias).max() < 1e-8  # units that remain
     assert not more.any()
-    told = forecast(plan, 1e7, prior)
+    prediction = forecast(plan, 1e7, prior)
     alone = second_order(plan.channels[0], np.full((4, 2), 0.25**2), np.ones(4))[0, 0, 0]
-    assert told.claimed == pytest.approx(told.covariance), "nothing is left to claim"
-    assert told.covariance[:, 0, 0].max() < 2 * alone, "by independence it would be much"
+    assert prediction.claimed == pytest.approx(prediction.covariance), "nothing is left to claim"
+    assert prediction.covariance[:, 0, 0].max() < 2 * alone, "by independence it would be much"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -187,18 +187,18 @@ def test_of_many_sets_the_error_is_known_on_average_over_pools(name, monkeypatch
     plan = Plan.of(schema, name, 2, pool=64, cap=3)
     channel = plan.channels[0]
     for salt in range(0, 200 << 6, 1 << 6):  # other seeds, not the same ones in another order
-        made = type(channel).of(6, 3, Decimal(2), 64, salt, channel.small)
-        plans.append(pool_error(made, 3, prior.sample, undoes=True)[0])
-    seen = (np.array(plans) ** 2).mean(axis=(0, 1))
+        salted_channel = type(channel).of(6, 3, Decimal(2), 64, salt, channel.small)
+        plans.append(pool_error(salted_channel, 3, prior.sample, undoes=True)[0])
+    squares = (np.array(plans) ** 2).mean(axis=(0, 1))
     monkeypatch.setattr(poolerror, "MOST_LOOKED", 0)
     monkeypatch.setattr(poolerror, "FEW_KEYS", 2)
     bias, more = pool_error(channel, 3, prior.sample, undoes=True)
-    told = np.diagonal(more.mean(axis=0))
+    variances = np.diagonal(more.mean(axis=0))
     assert not bias.any()
     # 600 squares, three of a pool alike: a standard error of about 10 %; and it is of second order only.
-    assert told == pytest.approx(seen, rel=0.4)
+    assert variances == pytest.approx(squares, rel=0.4)
     apart = second_order(channel, np.full((3, 2), 0.25), np.ones(3)).mean(axis=0)
-    assert (np.diagonal(apart) < told / 2.5).all(), "the broken twin"
+    assert (np.diagonal(apart) < variances / 2.5).all(), "the broken twin"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -212,9 +212,9 @@ def test_of_many_sets_some_people_tell_nearly_the_same(name, monkeypatch):
     whole, _ = pool_error(plan.channels[0], 8, sample, undoes=True)
     monkeypatch.setattr(poolerror, "MOST_LOOKED", 500 * 64 * 8)
     poolerror.error_of_one_pool.cache_clear()
-    some, _ = pool_error(plan.channels[0], 8, sample, undoes=True)
+    sample_error, _ = pool_error(plan.channels[0], 8, sample, undoes=True)
     poolerror.error_of_one_pool.cache_clear()
-    off = np.sqrt(((some - whole) ** 2).mean(axis=0))
+    off = np.sqrt(((sample_error - whole) ** 2).mean(axis=0))
     assert (off > 0).all(), "others were asked"
     assert (off < 0.2 * np.sqrt((whole**2).mean(axis=0))).all()
 
@@ -232,13 +232,13 @@ def test_of_too_many_keys_no_two_are_looked_at(monkeypatch):
 def test_sets_of_a_sample_keep_the_cap_and_round_evenly():
     """Sampled: 8,192 draws of one person; six standard errors, a false alarm in a billion."""
     sample = Sample(1, np.zeros(3, int), np.array([4, 1, 2]), np.array([1.0, 0.0, 0.25]))
-    found = sample.sets(2)
-    assert found.shape == (MOST_SAMPLED, 2)
-    assert (np.diff(found, axis=1) > 0).all()
-    shares = np.bincount(found.ravel(), minlength=10) / MOST_SAMPLED
+    sets = sample.sets(2)
+    assert sets.shape == (MOST_SAMPLED, 2)
+    assert (np.diff(sets, axis=1) > 0).all()
+    shares = np.bincount(sets.ravel(), minlength=10) / MOST_SAMPLED
     goal = np.array([0, 0, 1, 0, 0.75, 0.25, 0, 0, 0, 1]) * 2 / 3
     assert shares == pytest.approx(goal, abs=6 * 0.5 / MOST_SAMPLED**0.5)
-    assert np.array_equal(found, sample.sets(2)), "fixed draws"
+    assert np.array_equal(sets, sample.sets(2)), "fixed draws"
     whole = sample.sets(5)
     assert (whole[:, :2] == -1).all()
     assert set(whole[:, 2].tolist()) == {2}

@@ -26,28 +26,28 @@ from keyveil.trust.health.collision_limits import (
 def records(keys: int, cap: int) -> list[list[int]]:
     """Signed keys, at most ``cap`` of them."""
     return [
-        [2 * key + sign for key, sign in zip(some, signs, strict=True)]
+        [2 * key + sign for key, sign in zip(members, signs, strict=True)]
         for count in range(cap + 1)
-        for some in combinations(range(keys), count)
+        for members in combinations(range(keys), count)
         for signs in product((0, 1), repeat=count)
     ]
 
 
 def with_pairs(items: list[int], keys: int) -> list[int]:
     return items + [
-        int(pair_item(keys, one // 2, two // 2)) + 2 * (one % 2) + two % 2
-        for one, two in combinations(items, 2)
+        int(pair_item(keys, first // 2, second // 2)) + 2 * (first % 2) + second % 2
+        for first, second in combinations(items, 2)
     ]
 
 
 def laws(channel, encode: str, keys: int, cap: int) -> list[tuple[list[int], np.ndarray]]:
     """Every record with its law, seed by cell."""
-    made = []
+    pairs = []
     for items in records(keys, cap):
         whole = items if encode == "items" else with_pairs(items, keys)
         law = channel.law_of(np.array(whole, np.int64)).reshape(channel.pool, -1)
-        made.append((items, law))
-    return made
+        pairs.append((items, law))
+    return pairs
 
 
 def chances(channel, keys: int, law: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -112,9 +112,9 @@ def test_where_items_are_too_many_to_compare_the_limits_only_widen(monkeypatch):
     wide = collision_limits.__wrapped__(channel, 4, 3)
     assert (wide.most > narrow.most).all()
     channel = collision("items", 5, 2, 1, 64)
-    known = collision_limits(channel, 5, 2).item
+    exact = collision_limits(channel, 5, 2).item
     monkeypatch.setattr("keyveil.trust.health.collision_limits.MOST_TRIPLED", 1)
-    assert (collision_limits.__wrapped__(channel, 5, 2).item < known).all()
+    assert (collision_limits.__wrapped__(channel, 5, 2).item < exact).all()
     monkeypatch.setattr("keyveil.trust.health.collision_limits.MOST_FOLLOWED", 1)
     assert collision_limits.__wrapped__(channel, 5, 2) is None
 
@@ -122,8 +122,8 @@ def test_where_items_are_too_many_to_compare_the_limits_only_widen(monkeypatch):
 def test_pairs_that_meet_a_cell_are_counted():
     channel = collision("pair_items", 4, 2, 1, 16)
     cells = channel.hashes(np.arange(channel.items)).T
-    found = PairItems(cells[8:], channel.small).meeting(cells[3])
-    assert found == pytest.approx((cells[8:] == cells[3]).mean(axis=1))
+    shares = PairItems(cells[8:], channel.small).meeting(cells[3])
+    assert shares == pytest.approx((cells[8:] == cells[3]).mean(axis=1))
 
 
 @pytest.mark.parametrize(
@@ -180,10 +180,10 @@ def test_one_side_is_an_upper_bound_of_the_exact_chance():
     limits, n = coco_limits(channel, 5), 20
     claimed, apart = (channel.high + channel.low) / WORD, (channel.high - channel.low) / WORD
     counts = np.array([(low, high) for low in range(n + 1) for high in range(n + 1 - low)], float)
-    found = np.array([one_sided(channel, limits, n, np.tile(row, (5, 1)))[0] for row in counts])
+    p_values = np.array([one_sided(channel, limits, n, np.tile(row, (5, 1)))[0] for row in counts])
     least, unlike = limits.least[0], limits.apart[0]
     for total, diff in ((least, unlike), (least, -unlike), (claimed, apart), (claimed, -apart)):
         law = [1 - total, (total - diff) / 2, (total + diff) / 2]
         chance = stats.multinomial.pmf(np.column_stack([n - counts.sum(axis=1), counts]), n, law)
         for rate in (0.001, 0.01, 0.1, 0.5):
-            assert (chance[:, None] * (found < rate)).sum(axis=0).max() <= rate
+            assert (chance[:, None] * (p_values < rate)).sum(axis=0).max() <= rate

@@ -56,13 +56,13 @@ def test_a_semicolon_within_quotes_is_part_of_a_key():
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_query_or_one_clear_line(text):
-    said = ""
+    output = ""
     try:
-        said = str(Query.parse(text))
+        output = str(Query.parse(text))
     except QueryError as error:
-        said = str(error)
-    assert said
-    assert "\n" not in said or "\n" in text
+        output = str(error)
+    assert output
+    assert "\n" not in output or "\n" in text
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_the_raw_value_uses_all_views_and_a_single_view_only_its_own():
 def test_a_plan_with_one_view_has_one_unbiased_value():
     tally = tally_for("ioh")
     answers = [tally.conditionals(name).answers(QUERIES) for name in ("single_view", "least_squares")]
-    for one, other in zip(*answers, strict=True):
-        assert one.interval == pytest.approx(other.interval)
-        assert one.value == pytest.approx(other.value)
+    for answer, other in zip(*answers, strict=True):
+        assert answer.interval == pytest.approx(other.interval)
+        assert answer.value == pytest.approx(other.value)
     assert Conditionals(tally.plan, tally, "single_view").estimator == "single_view"

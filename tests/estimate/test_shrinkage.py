@@ -58,9 +58,9 @@ def some_counts(plan: Plan, key: int, shape: tuple[int, ...] = ()) -> np.ndarray
     layout, draw = plan.layout, coins(key)
     counts = np.zeros((*shape, layout.cells), np.int64)
     if layout.one_cell:
-        seen = draw.integers(20, 90, (*shape, layout.codes)) * layout.possible
-        counts[..., layout.code_cells] = seen
-        counts[..., layout.own] = np.add.reduceat(seen, layout.first_code, axis=-1)
+        cell_counts = draw.integers(20, 90, (*shape, layout.codes)) * layout.possible
+        counts[..., layout.code_cells] = cell_counts
+        counts[..., layout.own] = np.add.reduceat(cell_counts, layout.first_code, axis=-1)
     else:
         counts[..., layout.own] = 900
         counts[..., layout.code_cells] = draw.integers(200, 400, (*shape, layout.codes))
@@ -110,14 +110,14 @@ def test_bands_are_their_estimates_written_out(key, level):
     plain = Band.plain(above, spread[:, 0, 0], reports, level)
     for i in range(8):
         entries = (spread[i, 0, 0], spread[i, 0, 1], spread[i, 1, 1])
-        told = fieller(above[i], below[i], *entries, reports[i], level)
+        expected = fieller(above[i], below[i], *entries, reports[i], level)
         got = (band.value[i], band.stderr[i], band.low[i], band.high[i])
-        np.testing.assert_allclose(got, told, rtol=1e-9, atol=1e-12)  # doubles
-        one = plain.estimate(i, int(reports[i]))
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)  # doubles
+        point = plain.estimate(i, int(reports[i]))
         if reports[i] == 0:
-            assert (isnan(one.value), one.stderr, one.low, one.high) == (True, inf, -inf, inf)
+            assert (isnan(point.value), point.stderr, point.low, point.high) == (True, inf, -inf, inf)
         else:
-            assert one.high - one.value == pytest.approx(quantile(level) * spread[i, 0, 0] ** 0.5)
+            assert point.high - point.value == pytest.approx(quantile(level) * spread[i, 0, 0] ** 0.5)
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -138,16 +138,17 @@ def test_bands_of_many_tallies_are_the_answers_of_each(name):
                 low, high = (1.0, 5.0) if part == "mean" else (-1.0, 1.0)
                 half = (high - low) / 2
                 for what in ("value", "low", "high"):
-                    told = np.array([getattr(e, what) for e in ends])
-                    unit = (told - low) / half - 1 if part == "mean" else told
-                    seen = getattr(band, what)[place]
-                    np.testing.assert_allclose(seen, unit, rtol=1e-7, atol=1e-9)  # sums in another order
-                told = np.array([e.stderr for e in ends]) / half
+                    expected = np.array([getattr(e, what) for e in ends])
+                    unit = (expected - low) / half - 1 if part == "mean" else expected
+                    values = getattr(band, what)[place]
+                    # Sums in another order.
+                    np.testing.assert_allclose(values, unit, rtol=1e-7, atol=1e-9)
+                expected = np.array([e.stderr for e in ends]) / half
                 own = band.stderr[place]
                 if estimator in ("best", "shrunk"):  # answers agree with their intervals, too
                     width = (band.high - band.low)[place] / (2 * quantile(0.9))
                     own = np.where(np.isfinite(width), np.fmax(own, width), own)
-                np.testing.assert_allclose(own, told, rtol=1e-6, atol=1e-9)
+                np.testing.assert_allclose(own, expected, rtol=1e-6, atol=1e-9)
 
 
 def test_moments_are_unknown_where_a_mechanism_lacks_them():
@@ -194,12 +195,12 @@ def expectation(epsilon: str, reports: int, f: float, m: float) -> dict[str, tup
     chance = np.exp(logs[reports] - logs[cells].sum(axis=1) + cells @ np.log(law))
     assert chance.sum() == pytest.approx(1)
     counts = np.concatenate([np.full((len(cells), 1), reports), cells], axis=1)
-    known = chance * (bands(plan, counts, "least_squares").mean.low[:, 0] > -inf)
-    found = {}
+    weights = chance * (bands(plan, counts, "least_squares").mean.low[:, 0] > -inf)
+    results = {}
     for name in ("least_squares", "corrected", "jackknife"):
-        off = np.where(known > 0, bands(plan, counts, name).mean.value[:, 0] - m, 0.0)
-        found[name] = (known @ off / known.sum(), known @ off**2 / known.sum())
-    return found
+        off = np.where(weights > 0, bands(plan, counts, name).mean.value[:, 0] - m, 0.0)
+        results[name] = (weights @ off / weights.sum(), weights @ off**2 / weights.sum())
+    return results
 
 
 @pytest.mark.parametrize(
@@ -207,12 +208,12 @@ def expectation(epsilon: str, reports: int, f: float, m: float) -> dict[str, tup
 )
 def test_corrected_means_have_a_tenth_of_the_bias_and_no_more_error(epsilon, reports, f, m):
     """Exactly, over all outcomes; given that the interval is bounded."""
-    found = expectation(epsilon, reports, f, m)
-    bias, error = found["least_squares"]
+    results = expectation(epsilon, reports, f, m)
+    bias, error = results["least_squares"]
     assert abs(bias) > 2e-3
     for name in ("corrected", "jackknife"):
-        assert abs(found[name][0]) < abs(bias) / 10
-        assert found[name][1] < error
+        assert abs(results[name][0]) < abs(bias) / 10
+        assert results[name][1] < error
 
 
 def test_the_jackknife_leaves_out_each_report_in_turn():
@@ -226,25 +227,25 @@ def test_the_jackknife_leaves_out_each_report_in_turn():
 
     n = cells.sum()
     without = [ratio(cells - np.eye(4, dtype=int)[y]) for y in range(4) for _ in range(cells[y])]
-    told = n * ratio(cells) - (n - 1) * np.mean(without)
-    made = estimate(plan, Tally(plan, np.array([n, *cells])), "jackknife")["a"]
-    assert made.mean.value == pytest.approx(told)
-    assert made.mean.low <= made.mean.value <= made.mean.high
+    jackknife = n * ratio(cells) - (n - 1) * np.mean(without)
+    answer = estimate(plan, Tally(plan, np.array([n, *cells])), "jackknife")["a"]
+    assert answer.mean.value == pytest.approx(jackknife)
+    assert answer.mean.low <= answer.mean.value <= answer.mean.high
 
 
 @pytest.mark.parametrize("name", ["corrected", "jackknife"])
 def test_corrections_vanish_with_noise_and_are_not_made_up_without_reports(name):
     plan = Plan.of(Schema.of(["a", "b"], 0, 10), "kvue", 1)
     tally, _ = ideal_tally(plan, [0.4, 0.7], [0.5, -0.2])
-    raw, made = estimate(plan, tally, "least_squares"), estimate(plan, tally, name)
+    raw, answers = estimate(plan, tally, "least_squares"), estimate(plan, tally, name)
     for key in ("a", "b"):
-        assert made[key].mean.value == pytest.approx(raw[key].mean.value, abs=1e-6)  # 2^36 reports
-        assert made[key].frequency == raw[key].frequency
-    assert made.estimator == name
-    assert "corrected for the ratio's bias" in made.note
+        assert answers[key].mean.value == pytest.approx(raw[key].mean.value, abs=1e-6)  # 2^36 reports
+        assert answers[key].frequency == raw[key].frequency
+    assert answers.estimator == name
+    assert "corrected for the ratio's bias" in answers.note
     assert isnan(estimate(plan, Tally(plan), name)["a"].mean.value)
-    one = Tally(plan, np.array([1, 0, 0, 1, 0, 0, 0, 0]))
-    assert np.isfinite(estimate(plan, one, name)["a"].mean.value)
+    single = Tally(plan, np.array([1, 0, 0, 1, 0, 0, 0, 0]))
+    assert np.isfinite(estimate(plan, single, name)["a"].mean.value)
 
 
 def test_corrected_is_beales_ratio():
@@ -252,8 +253,8 @@ def test_corrected_is_beales_ratio():
     counts = some_counts(plan, 3)
     moments = plan.mechanism.moments(plan, counts)
     f, s = moments.values.T
-    told = (s * f + moments.covariance[:, 0, 1]) / (f**2 + moments.covariance[:, 0, 0])
-    np.testing.assert_allclose(bands(plan, counts, "corrected").mean.value[f > 0], told[f > 0])
+    means = (s * f + moments.covariance[:, 0, 1]) / (f**2 + moments.covariance[:, 0, 0])
+    np.testing.assert_allclose(bands(plan, counts, "corrected").mean.value[f > 0], means[f > 0])
 
 
 # -- what keys have in common ----------------------------------------------------------------------
@@ -282,8 +283,9 @@ def test_the_posterior_is_that_of_every_law_and_share_of_strays_summed_up():
     likelihood = np.exp(-((coins(3).uniform(0.1, 0.7, (9, 1)) - at) ** 2) / 0.02)
     laws = common.beta_laws(near_two_fifths, np.zeros((1, 1)), 20)
     prior = common.learn_prior(likelihood[None, None], laws, np.ones((1, 1, 9)))
-    found = common.posterior(likelihood[None, None], prior, at)
-    np.testing.assert_allclose(found.mean[0, 0], summed_up(likelihood, laws, at), rtol=1e-9)  # doubles
+    posterior = common.posterior(likelihood[None, None], prior, at)
+    # Doubles.
+    np.testing.assert_allclose(posterior.mean[0, 0], summed_up(likelihood, laws, at), rtol=1e-9)
 
 
 @pytest.mark.parametrize("telling", [2, 3, 4, 9])
@@ -387,8 +389,8 @@ def test_noise_at_any_truth_is_read_off_the_keys_own(name):
         exact = plan.channels[0].covariance(decoder, law)
         at = (np.full((1, 9, 1), f), np.full((1, 9, 1), f * m))
         for i, j in ((0, 0), (0, 1), (1, 1)):
-            told = law_of.entry(i, j, *at)[0, :, 0] * moments.reports[0]
-            np.testing.assert_allclose(told, exact[i, j], rtol=1e-6, atol=1e-6)  # whole counts
+            noise = law_of.entry(i, j, *at)[0, :, 0] * moments.reports[0]
+            np.testing.assert_allclose(noise, exact[i, j], rtol=1e-6, atol=1e-6)  # whole counts
 
 
 # -- shrinkage -------------------------------------------------------------------------------------
@@ -398,10 +400,10 @@ def test_shrinkage_vanishes_with_noise():
     plan = Plan.of(Schema.of(8, 0, 10), "kvue", 1)
     shares, means = np.linspace(0.05, 0.9, 8), np.linspace(-0.9, 0.8, 8)
     tally, _ = ideal_tally(plan, shares, means)
-    raw, made = estimate(plan, tally), estimate(plan, tally, "shrunk")
-    for one, other in zip(raw, made, strict=True):
+    raw, shrunk = estimate(plan, tally), estimate(plan, tally, "shrunk")
+    for raw_answer, shrunk_answer in zip(raw, shrunk, strict=True):
         for part in ("frequency", "mean"):
-            before, after = getattr(one, part), getattr(other, part)
+            before, after = getattr(raw_answer, part), getattr(shrunk_answer, part)
             assert after.value == pytest.approx(before.value, abs=0.01 * before.stderr)
             assert after.stderr == pytest.approx(before.stderr, rel=0.05)
 
@@ -428,7 +430,7 @@ def test_turning_the_scale_round_turns_the_means_round():
     turned = counts.copy()
     for own in plan.layout.own:
         turned[:, [own + 2, own + 3]] = counts[:, [own + 3, own + 2]]
-    here, there = (bands(plan, some, "shrunk") for some in (counts, turned))
+    here, there = (bands(plan, numbers, "shrunk") for numbers in (counts, turned))
     np.testing.assert_allclose(here.mean.value, -there.mean.value, atol=1e-8)
     np.testing.assert_allclose(here.mean.low, -there.mean.high, atol=1e-8)
     np.testing.assert_allclose(here.frequency.value, there.frequency.value, atol=1e-8)
@@ -437,20 +439,20 @@ def test_turning_the_scale_round_turns_the_means_round():
 def test_keys_that_are_alike_are_drawn_together():
     plan = Plan.of(Schema.of(60), "kvue", "0.5")
     counts = drawn(plan, np.full(60, 0.2), np.full(60, 0.7), 60_000, 1, 2)
-    raw, made = bands(plan, counts, "least_squares"), bands(plan, counts, "shrunk")
-    assert made.frequency.value.std() < raw.frequency.value.std() / 4
+    raw, shrunk = bands(plan, counts, "least_squares"), bands(plan, counts, "shrunk")
+    assert shrunk.frequency.value.std() < raw.frequency.value.std() / 4
     clipped = np.clip(np.nan_to_num(raw.mean.value), -1, 1)
-    assert made.mean.value.std() < clipped.std() / 3
-    assert made.mean.value.mean() == pytest.approx(0.7, abs=0.25)
+    assert shrunk.mean.value.std() < clipped.std() / 3
+    assert shrunk.mean.value.mean() == pytest.approx(0.7, abs=0.25)
 
 
 def test_a_key_far_from_all_others_stays_where_it_is():
     plan = Plan.of(Schema.of(60), "kvue", 2)
     shares = np.r_[0.9, np.full(59, 0.02)]
     counts = drawn(plan, shares, np.r_[-0.8, np.full(59, 0.7)], 60_000, 1, 2)
-    raw, made = bands(plan, counts, "least_squares"), bands(plan, counts, "shrunk")
+    raw, shrunk = bands(plan, counts, "least_squares"), bands(plan, counts, "shrunk")
     for part in ("frequency", "mean"):
-        before, after = getattr(raw, part), getattr(made, part)
+        before, after = getattr(raw, part), getattr(shrunk, part)
         assert abs(after.value - before.value)[0, 0] < before.stderr[0, 0]
 
 
@@ -458,13 +460,13 @@ def test_a_key_without_reports_gets_what_all_have_in_common():
     plan = Plan.of(Schema.of(12), "kvue", 1)
     counts = drawn(plan, np.full(12, 0.4), np.full(12, 0.5), 200_000, 1, 7)[0]
     counts[:4] = 0
-    made = bands(plan, counts, "shrunk")
-    assert made.reports[0] == 0
-    assert made.frequency.value[0] == pytest.approx(0.4, abs=0.05)
-    assert made.mean.value[0] == pytest.approx(0.5, abs=0.1)
-    assert made.frequency.low[0] < made.frequency.low[1:].min()
+    shrunk = bands(plan, counts, "shrunk")
+    assert shrunk.reports[0] == 0
+    assert shrunk.frequency.value[0] == pytest.approx(0.4, abs=0.05)
+    assert shrunk.mean.value[0] == pytest.approx(0.5, abs=0.1)
+    assert shrunk.frequency.low[0] < shrunk.frequency.low[1:].min()
     others = bands(Plan.of(Schema.of(11), "kvue", 1), counts[4:], "shrunk")
-    np.testing.assert_allclose(made.frequency.value[1:], others.frequency.value, atol=1e-3)
+    np.testing.assert_allclose(shrunk.frequency.value[1:], others.frequency.value, atol=1e-3)
 
 
 @pytest.mark.parametrize("keys", [1, 2, 4])
@@ -472,12 +474,12 @@ def test_few_keys_have_nothing_in_common_and_stay_as_they_are_but_clipped(keys):
     plan = Plan.of(Schema.of(keys, 0, 10), "kvue", "0.5")
     rows = [10, 5, 85] + [50, 30, 20] * (keys - 1)
     counts = np.concatenate([[100, *rows[3 * i : 3 * i + 3]] for i in range(keys)])
-    raw, made = bands(plan, counts, "least_squares"), bands(plan, counts, "shrunk")
-    np.testing.assert_array_equal(made.frequency.value, np.clip(raw.frequency.value, 0, 1))
-    np.testing.assert_array_equal(made.mean.value, np.clip(raw.mean.value, -1, 1))
-    widths = made.frequency.high - made.frequency.low
+    raw, shrunk = bands(plan, counts, "least_squares"), bands(plan, counts, "shrunk")
+    np.testing.assert_array_equal(shrunk.frequency.value, np.clip(raw.frequency.value, 0, 1))
+    np.testing.assert_array_equal(shrunk.mean.value, np.clip(raw.mean.value, -1, 1))
+    widths = shrunk.frequency.high - shrunk.frequency.low
     assert (widths < 1.2 * np.clip(raw.frequency.high - raw.frequency.low, 0, 1)).all()
-    assert made.frequency.value[0] == 1
+    assert shrunk.frequency.value[0] == 1
 
 
 @given(st.sampled_from(sorted(PLANS)), st.integers(0, 2**32), st.floats(0, 1))
@@ -490,10 +492,10 @@ def test_shrunk_answers_are_always_known_and_within_range(name, key, empty):
         for view in np.flatnonzero(coins(key).random(KEYS) < empty):
             own, size = plan.layout.own[view], plan.layout.sizes[view]
             counts[own : own + 1 + size] = 0
-    made = bands(plan, counts, "shrunk")
+    shrunk = bands(plan, counts, "shrunk")
     for part, low in (("frequency", 0), ("mean", -1), ("mass", -1)):
-        band = getattr(made, part)
-        if band is None or (made.reports > 0).sum() < shrink.FEWEST:
+        band = getattr(shrunk, part)
+        if band is None or (shrunk.reports > 0).sum() < shrink.FEWEST:
             continue
         bounded = np.isfinite(band.low)
         assert (band.low[bounded] >= low).all()
@@ -506,10 +508,10 @@ def test_shrunk_answers_are_always_known_and_within_range(name, key, empty):
 
 def test_nothing_is_known_without_any_reports():
     plan = PLANS["kvue"]
-    made = bands(plan, np.zeros((2, plan.layout.cells), np.int64), "shrunk")
-    assert np.isnan(made.frequency.value).all()
-    assert (made.mean.low == -inf).all()
-    assert (made.mean.high == inf).all()
+    shrunk = bands(plan, np.zeros((2, plan.layout.cells), np.int64), "shrunk")
+    assert np.isnan(shrunk.frequency.value).all()
+    assert (shrunk.mean.low == -inf).all()
+    assert (shrunk.mean.high == inf).all()
 
 
 def test_thousands_of_keys_are_shrunk_in_groups_that_agree(monkeypatch):
@@ -539,8 +541,8 @@ def test_answers_that_were_not_shrunk_say_that():
     answers = estimate(plan, Tally(plan, some_counts(plan, 1)), "shrunk")
     assert "nothing was shrunk: fewer than 5 keys" in answers.note
     raw = estimate(plan, Tally(plan, some_counts(plan, 1)), "least_squares", after=["clip"])
-    for one, other in zip(answers, raw, strict=True):
-        assert one.frequency.value == pytest.approx(other.frequency.value)
+    for answer, other in zip(answers, raw, strict=True):
+        assert answer.frequency.value == pytest.approx(other.frequency.value)
     plan = Plan.of(Schema.of(9, 1, 5), "kvue", 1)
     counts = some_counts(plan, 1).copy()
     assert "shrunk towards" in estimate(plan, Tally(plan, counts), "shrunk").note
@@ -559,12 +561,14 @@ def measured(epsilon: str) -> dict[str, float]:
     """Mean squared error of shrunk over that of clipped raw means, and coverage, 1e5 people."""
     plan = Plan.of(Schema.of(100), "kvue", epsilon)
     counts = drawn(plan, SHARES, MEANS, 100_000, RUNS, 21)
-    raw, made = bands(plan, counts, "least_squares"), bands(plan, counts, "shrunk")
+    raw, shrunk = bands(plan, counts, "least_squares"), bands(plan, counts, "shrunk")
     clipped = np.clip(np.nan_to_num(raw.mean.value), -1, 1)
     return {
-        "error": ((made.mean.value - MEANS) ** 2).mean() / ((clipped - MEANS) ** 2).mean(),
-        "frequency": float(((made.frequency.low <= SHARES) & (made.frequency.high >= SHARES)).mean()),
-        "mean": float(((made.mean.low <= MEANS) & (made.mean.high >= MEANS)).mean()),
+        "error": ((shrunk.mean.value - MEANS) ** 2).mean() / ((clipped - MEANS) ** 2).mean(),
+        "frequency": float(
+            ((shrunk.frequency.low <= SHARES) & (shrunk.frequency.high >= SHARES)).mean()
+        ),
+        "mean": float(((shrunk.mean.low <= MEANS) & (shrunk.mean.high >= MEANS)).mean()),
     }
 
 
@@ -572,10 +576,10 @@ def measured(epsilon: str) -> dict[str, float]:
 def test_shrinkage_cuts_the_error_and_its_intervals_cover(epsilon, most):
     """100 Gaussian keys. Coverage over 3,000 intervals that share a prior: deviation below 0.8 %, so
     that a true 95 % falls below 93 % less than once in 160 such checks."""
-    found = measured(epsilon)
-    assert found["error"] < most
-    assert found["frequency"] > 0.93
-    assert found["mean"] > 0.93
+    measures = measured(epsilon)
+    assert measures["error"] < most
+    assert measures["frequency"] > 0.93
+    assert measures["mean"] > 0.93
 
 
 def test_intervals_at_another_level_do_not_cover(monkeypatch):
@@ -602,12 +606,12 @@ def test_intervals_reach_the_end_of_the_range_where_everyone_holds_every_key():
     plan = Plan.of(schema, "kvue", 4, "tight")
     counts = simulate_runs(plan, Population(schema, people), 10**7, Coins.stated("all hold all"), 40)
     moments = plan.mechanism.moments(plan, counts)
-    made = shrunk_bands(key_bands(plan, moments, 0.95), moments, 0.95).frequency
-    assert (made.high < 1).sum() < 20
-    assert (made.low > 0.99).all()
-    found = shrink.learn(key_bands(plan, moments, 0.95), moments)["frequency"]
-    left = found[0] + 2.3 * np.sqrt(found[1])  # wider than any 95 % interval
-    assert (left < 1).sum() > 40, "the broken twin"
+    band = shrunk_bands(key_bands(plan, moments, 0.95), moments, 0.95).frequency
+    assert (band.high < 1).sum() < 20
+    assert (band.low > 0.99).all()
+    posterior = shrink.learn(key_bands(plan, moments, 0.95), moments)["frequency"]
+    upper_end = posterior[0] + 2.3 * np.sqrt(posterior[1])  # wider than any 95 % interval
+    assert (upper_end < 1).sum() > 40, "the broken twin"
 
 
 @pytest.mark.sampled

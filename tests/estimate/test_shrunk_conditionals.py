@@ -211,8 +211,8 @@ def test_the_posterior_of_few_is_averaged_over_scales_by_their_likelihood(monkey
     means, weights = [], []
     for relative in association_posterior.SCALES:
         scale = 0.3 * relative
-        with monkeypatch.context() as one:
-            one.setattr(association_posterior, "SCALES", np.array([relative]))
+        with monkeypatch.context() as patch:
+            patch.setattr(association_posterior, "SCALES", np.array([relative]))
             means.append(posterior_of_few(*rest, limits).mean)
         law = np.diag(noise**2 + scale**2) + 0.1**2
         density = np.exp(-0.5 * x @ np.linalg.solve(law, x)) / np.sqrt(np.linalg.det(law))
@@ -373,11 +373,11 @@ def test_a_pair_that_is_known_in_part_has_an_answer():
     in_part = 0
     for target, condition in permutations(range(6), 2):
         keys, query = (target, condition), Query("frequency", str(target), ((str(condition), True),))
-        known = source.evidence.moments(keys, query_weights(schema, query)) is not None
-        in_part += known and source.evidence.moments(keys, pair_moments.pair_weights(schema)) is None
+        is_known = source.evidence.moments(keys, query_weights(schema, query)) is not None
+        in_part += is_known and source.evidence.moments(keys, pair_moments.pair_weights(schema)) is None
         answer = source.answer(query)
-        assert (answer.how == "view") == known
-        assert not known or 0 <= answer.estimate.value <= 1
+        assert (answer.how == "view") == is_known
+        assert not is_known or 0 <= answer.estimate.value <= 1
     assert in_part, "the case is met"
 
 

@@ -163,15 +163,15 @@ def test_the_prior_of_others_is_combined_by_precision():
         np.full((1, 4), (0.1 / 0.01 + 0.5 / 0.02) / (1 / 0.01 + 1 / 0.02))
     )
     assert both.scales[..., 0] == pytest.approx(np.sqrt(1 / (1 / 0.01 + 1 / 0.02)))
-    one = prior_from_others(
+    single = prior_from_others(
         values[:, :1],
         variances[:, :1],
         known[:, :1],
         1.0,
         common=CommonMean(*(part[:, :1] for part in common)),
     )
-    assert one.centre == 0.5
-    assert one.scales[0, 0, 0] == 1.0
+    assert single.centre == 0.5
+    assert single.scales[0, 0, 0] == 1.0
 
 
 # -- error and coverage, sampled -------------------------------------------------------------------

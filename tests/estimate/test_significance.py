@@ -102,22 +102,22 @@ def test_cumulants_are_those_of_the_estimates(independent, mechanism):
     tally = simulate(plan, independent, 200_000, Coins.stated("cumulants"))
     evidence = Conditionals(plan, tally, "least_squares").evidence
     score, law = np.outer([-0.5, 0.5, 0.5], [-0.5, 0.5, 0.5]), independent.law((0, 3)).reshape(3, 3)
-    made = score_sum(evidence, (0, 3), score, law)
+    total = score_sum(evidence, (0, 3), score, law)
     moments = evidence.moments((0, 3), score[..., None])
-    assert sum(part(0.0).slope for part in made.parts) == pytest.approx((score * law).sum(), abs=1e-12)
-    assert sum(part(0.0).curve for part in made.parts) == pytest.approx(
+    assert sum(part(0.0).slope for part in total.parts) == pytest.approx((score * law).sum(), abs=1e-12)
+    assert sum(part(0.0).curve for part in total.parts) == pytest.approx(
         moments.covariance[0, 0], rel=0.06
     )
-    assert abs(made.value) < 5 * sqrt(moments.covariance[0, 0])
+    assert abs(total.value) < 5 * sqrt(moments.covariance[0, 0])
 
 
 def test_a_law_with_a_lift_has_it():
     law = np.array([[0.4, 0.1], [0.2, 0.3]])
-    asked = AnswerPair(
+    pair = AnswerPair(
         np.ones((2, 2)), np.array([[0.0], [1.0]]) * np.ones(2), np.array([0.0, 1.0]) * np.ones((2, 1))
     )
     for lift in (1.0, 1.5):
-        null = law_with_lift(law, asked, 10**15, lift)
+        null = law_with_lift(law, pair, 10**15, lift)
         assert null.sum() == pytest.approx(1)
         assert null[1].sum() == pytest.approx(0.5)
         assert null[:, 1].sum() == pytest.approx(0.4)

@@ -19,9 +19,9 @@ CODED = bytes.fromhex("8ea2b7ca516745bfeafc49904b496089")
 
 
 def loops() -> Any:
-    found = compiled()
-    assert found is not None
-    return found
+    loops = compiled()
+    assert loops is not None
+    return loops
 
 
 def test_the_key_is_expanded_as_in_the_standard():
@@ -33,9 +33,9 @@ def test_the_key_is_expanded_as_in_the_standard():
     assert schedule.tobytes()[:32] == KEY
     assert schedule.tobytes()[-16:] == bytes.fromhex("24fc79ccbf0979e9371ac23c6d68de36")
     words = np.frombuffer(PLAIN, np.uint32).reshape(1, 4)
-    made = np.empty(4, np.uint32)
-    loops().encrypt_streams(words, 0, 1, schedule, made)
-    assert made.tobytes() == CODED
+    block = np.empty(4, np.uint32)
+    loops().encrypt_streams(words, 0, 1, schedule, block)
+    assert block.tobytes() == CODED
 
 
 @pytest.mark.parametrize("in_loops", [True, False])
@@ -51,8 +51,8 @@ def test_blocks_of_loops_are_those_of_the_coins(people, count, in_loops, monkeyp
         source = BlockSource(coins, loops())
         assert (source.schedule is not None) == loops().FAST_AES
         for by_rows in (False, True):
-            made = source.fill(named, count, plain, room, by_rows)
-            assert np.array_equal(made, coins.blocks(named, 0, count))
+            blocks = source.fill(named, count, plain, room, by_rows)
+            assert np.array_equal(blocks, coins.blocks(named, 0, count))
 
 
 def test_a_schedule_that_makes_other_words_is_not_used(monkeypatch):

@@ -76,8 +76,10 @@ def test_the_law_written_out_is_that_of_the_rows_under_every_seed():
     law = channel.expected()
     assert len(law) == channel.states == 1 + 5 + 10
     for members, row in zip(sets_of(5, 2), law, strict=True):
-        made = [weights_of(channel, tuple({int(c) for c in hashes[g, list(members)]})) for g in range(8)]
-        exact = np.array(made).ravel() / WORD / 8  # exact: powers of two
+        weights = [
+            weights_of(channel, tuple({int(c) for c in hashes[g, list(members)]})) for g in range(8)
+        ]
+        exact = np.array(weights).ravel() / WORD / 8  # exact: powers of two
         assert np.array_equal(row, exact)
     ratio = law.max(axis=0) / law.min(axis=0)
     assert np.log(ratio.max()) <= float(channel.proof().epsilon) + 1e-12  # doubles
@@ -176,9 +178,9 @@ class Leaky(Collision):
     def draw(self, states, stream):
         honest, sets = super().draw(states, stream), self.sets(states)
         seeds, word = honest // self.small, stream.words(1, 1)[:, 0]
-        one, two = self.hashes(np.arange(self.items))[seeds[:, None], np.maximum(sets, 0)].T
-        again = (sets[:, 1] >= 0) & (one == two) & (word < 2 * self.high)
-        return np.where(again, seeds * self.small + one, honest)
+        first, second = self.hashes(np.arange(self.items))[seeds[:, None], np.maximum(sets, 0)].T
+        again = (sets[:, 1] >= 0) & (first == second) & (word < 2 * self.high)
+        return np.where(again, seeds * self.small + first, honest)
 
 
 @pytest.mark.sampled
@@ -215,10 +217,12 @@ def test_items_are_held_keys_with_their_ends():
 
 def test_every_pair_of_signed_keys_is_an_item_of_its_own():
     sets = PairItemSet()
-    found = {
-        int(pair_item(5, one, two)) + end for one, two in combinations(range(5), 2) for end in range(4)
+    items = {
+        int(pair_item(5, first, second)) + end
+        for first, second in combinations(range(5), 2)
+        for end in range(4)
     }
-    assert found == set(range(10, sets.items(5)))
+    assert items == set(range(10, sets.items(5)))
     assert [sets.cap_for(sets.most_held(cap)) for cap in range(1, 9)] == list(range(1, 9))
     assert sets.cap_for(5) == 0
 
@@ -229,10 +233,10 @@ def test_who_holds_more_than_the_cap_keeps_every_choice_equally_often(scale):
     people = crowd(SCHEMA, record, draws)
     stream = Stream(Coins.stated("cap"), people.addresses)
     items = ItemSet().encode(SCHEMA, Views.whole(4), people, np.zeros(draws, np.int64), stream, 2)
-    kept = np.sort(items // 2, axis=1)
-    counts = np.bincount(kept[:, 0] * 4 + kept[:, 1], minlength=16)
+    keys = np.sort(items // 2, axis=1)
+    counts = np.bincount(keys[:, 0] * 4 + keys[:, 1], minlength=16)
     law = np.zeros(16)
-    law[[one * 4 + two for one, two in combinations(range(4), 2)]] = 1 / 6
+    law[[first * 4 + second for first, second in combinations(range(4), 2)]] = 1 / 6
     check_counts(counts, law, "kept keys")
 
 
@@ -261,8 +265,8 @@ def test_one_person_is_the_batch_whatever_the_chunks(name, monkeypatch):
     plan = Plan.of(SCHEMA, name, 2, cap=3)
     people, coins = People.of_records(SCHEMA, records), Coins.stated("same")
     codes = plan.privatise(people, coins).codes
-    one = [plan.report(record, coins, person).cells for person, record in enumerate(records)]
-    assert one == [(0, 1 + int(code)) for code in codes]
+    cells = [plan.report(record, coins, person).cells for person, record in enumerate(records)]
+    assert cells == [(0, 1 + int(code)) for code in codes]
     monkeypatch.setattr("keyveil.plan.batch.CHUNK", 5)
     assert np.array_equal(plan.privatise(people, coins).codes, codes)
 
@@ -270,16 +274,16 @@ def test_one_person_is_the_batch_whatever_the_chunks(name, monkeypatch):
 def states_law(plan: Plan, record: dict[str, float]) -> dict[tuple[int, ...], float]:
     """The sets a record becomes, where no more keys are held than the cap."""
     places = [(plan.schema.index[key], (value - 1) / 4) for key, value in sorted(record.items())]
-    found = {}
+    chances = {}
     for ends in product((0, 1), repeat=len(places)):
         single = [2 * place + end for (place, _), end in zip(places, ends, strict=True)]
         pairs = [
-            int(pair_item(4, one // 2, two // 2)) + 2 * (one % 2) + two % 2
-            for one, two in combinations(single, 2)
+            int(pair_item(4, first // 2, second // 2)) + 2 * (first % 2) + second % 2
+            for first, second in combinations(single, 2)
         ]
         chance = np.prod([up if end else 1 - up for (_, up), end in zip(places, ends, strict=True)])
-        found[tuple(single + (pairs if plan.encode == "pair_items" else []))] = float(chance)
-    return found
+        chances[tuple(single + (pairs if plan.encode == "pair_items" else []))] = float(chance)
+    return chances
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -373,8 +377,8 @@ MANY = 1 << 40
 def told(plan: Plan, law: dict[tuple[int, ...], float]) -> Tally:
     """A tally without noise of people who hold these sets."""
     channel = plan.channels[0]
-    seen = sum(chance * channel.law_of(np.array(members, int)) for members, chance in law.items())
-    counts = np.rint(seen * MANY).astype(np.int64)
+    chances = sum(chance * channel.law_of(np.array(members, int)) for members, chance in law.items())
+    counts = np.rint(chances * MANY).astype(np.int64)
     return Tally(plan, np.concatenate([[counts.sum()], counts]))
 
 
@@ -394,10 +398,10 @@ def test_a_pool_that_cannot_tell_two_items_apart_is_no_error():
     )
     tally = told(plan, {(0,): 0.5, (3,): 0.5})
     assert scores_of(plan, tally).core == 8
-    found = pool_moments(plan, tally.counts)
-    assert np.isfinite(found.values).all()
-    assert np.abs(found.values).max() < 2
-    assert np.isfinite(found.covariance).all()
+    moments = pool_moments(plan, tally.counts)
+    assert np.isfinite(moments.values).all()
+    assert np.abs(moments.values).max() < 2
+    assert np.isfinite(moments.covariance).all()
 
 
 def _blind(channel: Collision) -> Collision:
@@ -412,7 +416,7 @@ def _blind(channel: Collision) -> Collision:
 def test_the_pool_is_corrected_for_where_that_lowers_the_error():
     channel = Collision.of(2000, 8, Decimal(1), 1024, 1)
     share = 2000 / (1024 * (channel.small - 1))
-    assert [core_size(channel, 1000, told * 1024) for told in (0.9 * share, 1.1 * share)] == [0, 2000]
+    assert [core_size(channel, 1000, part * 1024) for part in (0.9 * share, 1.1 * share)] == [0, 2000]
     few, many = (Collision.of(items, 8, Decimal(1), 1024, 1) for items in (200, 20_000))
     assert core_size(few, 100, 0.0) == 200, "costs next to nothing"
     assert core_size(many, 100, 1e9) == 200, "the singles alone"
@@ -425,9 +429,9 @@ def test_sets_of_one_are_decoded_without_bias_whatever_the_pool_collides(pool):
     truth = np.array([0.3, 0, 0.2, 0.1, 0, 0, 0.05, 0.25])
     law = {(): 0.1, **{(item,): float(share) for item, share in enumerate(truth)}}
     assert scores_of(plan, told(plan, law)).core == 8
-    found = singles(plan, law)
+    values = singles(plan, law)
     # Remainders of 2^-32 and whole counts, seen through a gain of about 0.1.
-    assert np.abs(found - truth).max() < 1e-6
+    assert np.abs(values - truth).max() < 1e-6
     raw = Scores(plan.channels[0], told(plan, law).view_counts(0)[1], 8)
     raw.core = 0
     assert np.abs(raw.of(np.arange(8))[0] - truth).max() > 0.1 / pool, "the pool does collide"
@@ -440,9 +444,9 @@ def test_larger_sets_leave_a_second_order_that_falls_with_the_pool():
         plan = Plan.of(SCHEMA, "collision", 1, pool=pool)
         worst = []
         for members in product(*((2 * k, 2 * k + 1) for k in range(4))):
-            found = singles(plan, {members: 1.0})
+            values = singles(plan, {members: 1.0})
             truth = np.isin(np.arange(8), members)
-            worst.append(np.sqrt(((found - truth) ** 2).mean()))
+            worst.append(np.sqrt(((values - truth) ** 2).mean()))
         off[pool] = max(worst)
     assert off[4096] < 0.02  # measured 0.011, against a standard error of 0.03 at 1e5 reports
     assert off[4096] < off[64] / 4  # by the square root of 64, and the luck of two pools
@@ -462,9 +466,9 @@ def brute(scores: Scores, items: np.ndarray) -> np.ndarray:
     if core:
         weights[:, :core] = score[:, :core] @ np.linalg.inv(excess[:core, :core]).T
         weights[:, core:] -= weights[:, :core] @ excess[core:, :core].T
-    weights, seen = weights[:, items], scores._seen.ravel()
-    mean = seen @ weights
-    return (weights * seen[:, None]).T @ weights - np.outer(mean, mean)
+    weights, chances = weights[:, items], scores._seen.ravel()
+    mean = chances @ weights
+    return (weights * chances[:, None]).T @ weights - np.outer(mean, mean)
 
 
 @pytest.mark.parametrize("core", [0, 8, 32])
@@ -476,9 +480,9 @@ def test_the_covariance_is_that_of_the_cells_weights(core):
     scores.core = core
     scores._core_hashes = scores.channel.hashes(np.arange(core)).astype(np.int32)
     items = np.array([0, 1, 2, 3, 8, 9, 10, 11, 31])
-    made = scores.of(items)[1] - np.diag(np.full(len(items), scores.pool_variance))
+    covariance = scores.of(items)[1] - np.diag(np.full(len(items), scores.pool_variance))
     goal = brute(scores, items) / scores.reports
-    assert np.abs(made - goal).max() < 1e-12 * np.abs(goal).max() * 100  # doubles
+    assert np.abs(covariance - goal).max() < 1e-12 * np.abs(goal).max() * 100  # doubles
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -491,12 +495,12 @@ def test_the_moments_of_single_keys_are_those_of_the_cells_weights(name, pool, m
     plan = Plan.of(SCHEMA, name, 1, pool=pool, cap=3)
     records = [{"a": 5, "b": 1}, {"c": 5}, {"a": 1, "b": 5, "d": 2}] * 3000
     tally = Tally(plan).add(plan.privatise(People.of_records(SCHEMA, records), Coins.stated("cov")))
-    scores, found = scores_of(plan, tally), pool_moments(plan, tally.counts)
+    scores, moments = scores_of(plan, tally), pool_moments(plan, tally.counts)
     assert scores.core == plan.channels[0].items
     values, spread = scores.of(np.arange(8))
-    assert np.allclose((found.values @ ENDS.T).ravel(), values, atol=1e-10)
+    assert np.allclose((moments.values @ ENDS.T).ravel(), values, atol=1e-10)
     turn = np.linalg.inv(ENDS)
-    for key, own in enumerate(found.covariance):
+    for key, own in enumerate(moments.covariance):
         goal = turn @ spread[2 * key : 2 * key + 2, 2 * key : 2 * key + 2] @ turn.T
         # What collides is added as if no one held anything: off by a part of a small part.
         assert np.abs(own - goal).max() < 0.3 / np.sqrt(pool) * goal[0, 0]
@@ -534,8 +538,8 @@ JOINT = {(): 0.2, ("a+",): 0.1, ("a+", "b-"): 0.3, ("a-", "b+", "d+"): 0.25, ("b
 def signed(plan: Plan, names: tuple[str, ...]) -> tuple[int, ...]:
     single = sorted(2 * "abcd".index(key) + (end == "+") for key, end in names)
     pairs = [
-        int(pair_item(4, one // 2, two // 2)) + 2 * (one % 2) + two % 2
-        for one, two in combinations(single, 2)
+        int(pair_item(4, first // 2, second // 2)) + 2 * (first % 2) + second % 2
+        for first, second in combinations(single, 2)
     ]
     return tuple(single + pairs)
 
@@ -579,9 +583,11 @@ def test_without_reports_nothing_is_known(name):
     for answer in estimate(plan, Tally(plan)):
         assert not answer.frequency.bounded
         assert not answer.mean.bounded
-    one = Tally(plan).add(plan.report({"a": 3}))
-    assert all(answer.frequency.stderr > 1 for answer in estimate(plan, one)), "one report tells little"
-    json.dumps(estimate(plan, one).document(), allow_nan=False)
+    tally = Tally(plan).add(plan.report({"a": 3}))
+    assert all(answer.frequency.stderr > 1 for answer in estimate(plan, tally)), (
+        "one report tells little"
+    )
+    json.dumps(estimate(plan, tally).document(), allow_nan=False)
 
 
 # -- people ----------------------------------------------------------------------------------------
@@ -629,7 +635,9 @@ def test_pair_collision_beats_pair_views_on_sparse_records():
     people, held, _ = sparse(keys, count, 4.0, 2)
     wide = held.astype(np.float32)
     joint = (wide.T @ wide).astype(np.float64) / count
-    pairs = [(one, two) for one, two in combinations(range(keys), 2) if joint[one, two] > 0.01]
+    pairs = [
+        (first, second) for first, second in combinations(range(keys), 2) if joint[first, second] > 0.01
+    ]
     assert len(pairs) > 50
     plan = Plan.of(Schema.of(keys), "pair_collision", epsilon, cap=6)
     tally = Tally(plan).add(plan.privatise(people, Coins.stated("pairs")))
@@ -638,21 +646,21 @@ def test_pair_collision_beats_pair_views_on_sparse_records():
     views = Plan(
         Schema.of(keys).at(2), Views(every), "views", (Symmetric.of(9, epsilon),), epsilon, "kvue"
     )
-    seen = Tally(views).add(views.privatise(people, Coins.stated("views")))
+    views_tally = Tally(views).add(views.privatise(people, Coins.stated("views")))
     decoder = views.channels[0].decoder(np.eye(9))
     weights = np.zeros((3, 3, 1))
     weights[1:, 1:] = 1
     error = {"collision": [], "views": []}
     off = []
-    for one, two in pairs:
-        value, spread = evidence.moments((one, two), weights)
-        reports, counts = seen.view_counts(every.index((one, two)))
-        asked = (counts / reports @ decoder).reshape(3, 3)[1:, 1:].sum()
-        off.append((value[0] - joint[one, two]) / np.sqrt(spread[0, 0]))
-        for given in (one, two):  # the frequency of the condition is given to both
-            truth = joint[one, two] / joint[given, given]
-            for name, made in (("collision", value[0]), ("views", asked)):
-                error[name].append((np.clip(made / joint[given, given], 0, 1) - truth) ** 2)
+    for first, second in pairs:
+        value, spread = evidence.moments((first, second), weights)
+        reports, counts = views_tally.view_counts(every.index((first, second)))
+        joint_share = (counts / reports @ decoder).reshape(3, 3)[1:, 1:].sum()
+        off.append((value[0] - joint[first, second]) / np.sqrt(spread[0, 0]))
+        for given in (first, second):  # the frequency of the condition is given to both
+            truth = joint[first, second] / joint[given, given]
+            for name, share in (("collision", value[0]), ("views", joint_share)):
+                error[name].append((np.clip(share / joint[given, given], 0, 1) - truth) ** 2)
     assert np.mean(error["views"]) > 1.5 * np.mean(error["collision"])
     assert 0.8 < np.std(off) < 1.3  # with the bias of the cap, which one in eight exceed
 
@@ -680,16 +688,16 @@ def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(nam
         [[2 * key + up for key, up in zip(three, ups, strict=True)] for three, ups in signed]
     )
     shares = np.prod([[(0.25, 0.75)[up] for up in ups] for _, ups in signed], axis=1) / 20
-    error, told, alone, claimed, spread = [], [], [], [], []
+    error, variance, alone, claimed, spread = [], [], [], [], []
     for cells in (26, 30):
         plan = Plan.of(schema, name, 2, "tight", cap=3, cells=cells)
         law, draw = plan.channels[0].mixture(sets, shares), np.random.default_rng(cells)
         drawn = draw.multinomial(10**7, law, size=runs)
         counts = np.concatenate([np.full((runs, 1), 10**7), drawn], axis=1)
-        found = plan.mechanism.moments(plan, counts)
-        off = found.values - truth
+        moments = plan.mechanism.moments(plan, counts)
+        off = moments.values - truth
         error.append((off**2).mean(axis=(0, 1)))
-        told.append(np.diagonal(found.covariance.mean(axis=(0, 1))))
+        variance.append(np.diagonal(moments.covariance.mean(axis=(0, 1))))
         with monkeypatch.context() as blind:
             blind.setattr(pools, "pair_variance", lambda *_: 0.0)
             alone.append(np.diagonal(plan.mechanism.moments(plan, counts).covariance.mean(axis=(0, 1))))
@@ -701,8 +709,8 @@ def test_what_pairs_of_held_keys_leave_is_in_the_covariance_and_the_forecast(nam
         assert (np.abs(off.mean(axis=0)) > 5 * noise / runs**0.5).any(), "the broken twin"
         spread.append((off.var(axis=0, ddof=1).mean(axis=0), (noise**2).mean(axis=0)))
     # 18 degrees of freedom at the least, where errors of all keys are one: three of their deviations.
-    seen, expected = np.mean(spread, axis=0)
-    assert seen == pytest.approx(expected, rel=3 * (2 / 18) ** 0.5)
+    actual, expected = np.mean(spread, axis=0)
+    assert actual == pytest.approx(expected, rel=3 * (2 / 18) ** 0.5)
     assert (np.mean(error, axis=0) > 1.5 * np.mean(alone, axis=0)).any(), "the broken twin"
     # What the estimator will claim is what it has claimed; pools differ in it by a tenth each.
-    assert np.mean(claimed, axis=0) == pytest.approx(np.mean(told, axis=0), rel=0.25)
+    assert np.mean(claimed, axis=0) == pytest.approx(np.mean(variance, axis=0), rel=0.25)

@@ -40,8 +40,8 @@ def added_error(plan: Plan, frequencies: np.ndarray, people: float) -> float:
         grid = np.bincount(at.ravel(), np.broadcast_to(held, at.shape).ravel(), at.max() + 1)
         law = (1.0 - channel.keep) / (channel.small - 1) + weight * grid
         values += law[at].sum(axis=0).reshape(keys, 2).sum(axis=1) / channel.pool
-    left = (values - 2.0 / channel.small) / channel.gains[0] - frequencies
-    return sqrt(1.0 + float((left**2).mean() * people / channel.key_noise[0])) - 1.0
+    excess = (values - 2.0 / channel.small) / channel.gains[0] - frequencies
+    return sqrt(1.0 + float((excess**2).mean() * people / channel.key_noise[0])) - 1.0
 
 
 def test_the_default_adds_little_to_the_error_of_a_million_people():
@@ -88,8 +88,8 @@ def test_the_planner_takes_a_pool_for_its_people(people, at_least):
     for given in tried:
         plan = Plan.of(Schema.of(WIDE), "collision", 1, **given)
         channel = pool_of(plan.channels[0])
-        kept = prior.capped(given["cap"])[:, :1] ** [2, 2] * [1, 0]
-        energy = float(prior.count @ channel.key_energy(kept))
+        shares = prior.capped(given["cap"])[:, :1] ** [2, 2] * [1, 0]
+        energy = float(prior.count @ channel.key_energy(shares))
         added = sqrt(1.0 + people * channel.pool_variance(energy)[0] / channel.key_noise[0]) - 1.0
         assert added < MOST_ADDED
         if given["pool"] > 1024:

@@ -381,9 +381,9 @@ def test_bisample_is_its_papers_estimator_where_both_directions_are_asked_alike(
 def test_bisamples_paper_decodes_the_law_itself(f, m):
     """F_pos and F_neg of the published formulas, on expectations."""
     channel = Plan.of(ONE, "bisample", 1).channels[0]
-    seen = np.array([1 - f, f * (1 - m) / 2, f * (1 + m) / 2]) @ channel.expected()
+    chances = np.array([1 - f, f * (1 - m) / 2, f * (1 + m) / 2]) @ channel.expected()
     keep = channel.expected()[0, 0] * 2
-    ones, minus = seen[1] / seen[:2].sum(), seen[3] / seen[2:].sum()
+    ones, minus = chances[1] / chances[:2].sum(), chances[3] / chances[2:].sum()
     assert (2 * keep - 2 + ones + minus) / (2 * keep - 1) == pytest.approx(f, abs=1e-12)  # doubles
     assert (ones - minus) / (ones + minus + 2 * keep - 2) == pytest.approx(m, abs=1e-12)
 
@@ -406,8 +406,8 @@ def test_rappor_grr_and_shist_know_the_share_of_drawn_keys_which_is_no_frequency
     law = (report_law(plan, {"a": 3}) + report_law(plan, {"a": 3, "b": 4})) / 2
     counts = np.rint(law * (1 << 40)).astype(np.int64)
     tally = Tally(plan, np.array([counts.sum(), *counts]))
-    found = [answer.frequency.value for answer in estimate(plan, tally)]
-    assert found == pytest.approx([0.75, 0.25, 0], abs=1e-7)  # whole counts of 2^40
+    frequencies = [answer.frequency.value for answer in estimate(plan, tally)]
+    assert frequencies == pytest.approx([0.75, 0.25, 0], abs=1e-7)  # whole counts of 2^40
     assert "drawn" in plan.mechanism.note
 
 
@@ -429,16 +429,16 @@ def test_many_tallies_of_drawn_keys_are_decoded_as_one_by_one(name):
 
 def test_rr_halves_the_variance_of_kvues_frequency():
     """At epsilon 1 and a rare key: 0.97 against 1.86 (mechanisms.md, 0.1)."""
-    found = []
+    variances = []
     for name in ("rr", "kvue"):
         plan = Plan.of(ONE, name, 1)
         channel = plan.channels[0]
         law = np.array([0.95, 0.05]) if name == "rr" else np.array([0.95, 0.025, 0.025])
         weights = np.ones((channel.states, 1))
         weights[0] = 0
-        found.append(channel.covariance(channel.decoder(weights), law)[0, 0])
-    assert found == pytest.approx([0.97, 1.86], abs=0.15)  # quoted to two places, f apart
-    assert found[0] < 0.55 * found[1]
+        variances.append(channel.covariance(channel.decoder(weights), law)[0, 0])
+    assert variances == pytest.approx([0.97, 1.86], abs=0.15)  # quoted to two places, f apart
+    assert variances[0] < 0.55 * variances[1]
 
 
 def test_published_rows_are_those_of_the_papers():
@@ -539,19 +539,19 @@ def test_debiasing_takes_the_feedbacks_pull_out_and_publishing_leaves_it_in(shar
     shares, means = np.full(3, share), np.array([0.6, 0.0, -0.4])
     plan = Plan.of(SCHEMA, "privkvm", 2, rounds=4)
     keep_key, _ = keeps_of(plan.channels[0])
-    left = 1 - share * keep_key / (share * keep_key + (1 - share) * (1 - keep_key))
+    remainder = 1 - share * keep_key / (share * keep_key + (1 - share) * (1 - keep_key))
     for round_ in range(1, 5):
         tally, _ = ideal_tally(plan, shares, means)
         biased = [answer.mean.value - 3 for answer in estimate(plan, tally, "published")]
         # Feedback is written with six places and passed on.
-        assert biased == pytest.approx((2 * means * (1 - left)).tolist(), abs=1e-5)
+        assert biased == pytest.approx((2 * means * (1 - remainder)).tolist(), abs=1e-5)
         fair = [answer.mean.value - 3 for answer in estimate(plan, tally, "debiased")]
         assert fair == pytest.approx((2 * means).tolist(), abs=1e-5)
-        found = [answer.frequency.value for answer in estimate(plan, tally, "debiased")]
-        assert found == pytest.approx([share] * 3, abs=1e-6)  # written with nine places
+        frequencies = [answer.frequency.value for answer in estimate(plan, tally, "debiased")]
+        assert frequencies == pytest.approx([share] * 3, abs=1e-6)  # written with nine places
         if round_ < 4:
             plan = plan.next(tally)
-            left *= 1 - share
+            remainder *= 1 - share
 
 
 def test_privkvm_plus_decays_its_budget_and_never_spends_more_than_its_total():

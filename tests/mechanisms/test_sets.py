@@ -73,10 +73,10 @@ def mixture(keys: int, length: int, signs: tuple[int, ...]) -> list[Fraction]:
     m = max(len(held), length)
     for number, (key, sign) in enumerate(held):
         law[2 * key + sign] = Fraction(words_for(number, m), WORD)
-    left = 1 - sum(law)
+    rest = 1 - sum(law)
     for dummy in range(length):
         for sign in (0, 1):
-            law[2 * (keys + dummy) + sign] = left * Fraction(words_for(dummy, length), 2 * WORD)
+            law[2 * (keys + dummy) + sign] = rest * Fraction(words_for(dummy, length), 2 * WORD)
     assert sum(law) == 1
     return law
 
@@ -100,10 +100,10 @@ def test_the_proof_of_padded_krr_is_the_worst_ratio_over_all_records(length, eps
     circle = [channel.keep] + [channel.lie + (i < channel.rest) for i in range(states - 1)]
     rows = [[Fraction(circle[(z - s) % states], WORD) for z in range(states)] for s in range(states)]
     proof = PaddedItem().proof(channel, keys)
-    worst, told = worst_over_records(keys, length, rows), Fraction(proof.numerator, proof.denominator)
-    assert worst <= told
+    worst, bound = worst_over_records(keys, length, rows), Fraction(proof.numerator, proof.denominator)
+    assert worst <= bound
     # Never more than a unit of a lie above the truth.
-    assert told - worst <= Fraction(1, channel.lie)
+    assert bound - worst <= Fraction(1, channel.lie)
     assert proof.keeps(Decimal(epsilon))
     assert proof.epsilon >= Decimal("0.999") * Decimal(epsilon)
 
@@ -159,9 +159,9 @@ def test_the_promise_is_kept_and_used_up(name, epsilon, calibrate):
 
 def test_an_audit_proves_records_too_and_finds_a_length_that_was_tampered_with():
     plan = Plan.of(Schema.of(20), "pckv_grr", 1, length=4)
-    found = audit(plan.dumps())
-    assert found.sound
-    assert found.proven == plan.proven
+    result = audit(plan.dumps())
+    assert result.sound
+    assert result.proven == plan.proven
     document = plan.document()
     document["schema"]["keys"] = document["schema"]["keys"] + ["more", "keys", "yet"]  # length 1
     assert any("breaks its promise" in finding for finding in audit(document).findings)
@@ -254,9 +254,9 @@ def test_signed_bits_gain_on_pckv_and_on_unary_encoding(epsilon, gain):
 
 def test_the_family_of_signed_bits_contains_pckv_and_unary_encoding():
     odds = exp(1)
-    made = signed_symbols(7, Decimal(1), 1 / (odds + 3), 0.0)
+    channel = signed_symbols(7, Decimal(1), 1 / (odds + 3), 0.0)
     paper = Plan.of(Schema.of(6), "pckv_ue", 1, length=1).channels[0]
-    assert np.array(made.laws) / WORD == pytest.approx(np.array(paper.laws) / WORD, rel=1e-6)
+    assert np.array(channel.laws) / WORD == pytest.approx(np.array(paper.laws) / WORD, rel=1e-6)
     fake = 1 / (odds + 1)
     bits = np.array(signed_symbols(7, Decimal(1), fake, fake**2).laws) / WORD
     assert bits[0] == pytest.approx([(1 - fake) ** 2, fake * (1 - fake), fake * (1 - fake), fake**2])
@@ -267,26 +267,27 @@ def test_the_family_of_signed_bits_contains_pckv_and_unary_encoding():
 def test_the_weight_leans_towards_frequency_or_mass(weight):
     plan = Plan.of(Schema.of(50), "signed_ue", 1, weight=weight)
     prior = Prior.of(50, held=2)
-    told = forecast(plan, 1.0, prior)
+    prediction = forecast(plan, 1.0, prior)
     other = forecast(Plan.of(Schema.of(50), "signed_ue", 1), 1.0, prior)
     if Decimal(weight) > 1:
-        assert told.frequency.mean() < other.frequency.mean()
+        assert prediction.frequency.mean() < other.frequency.mean()
     else:
-        assert told.mass.mean() <= other.mass.mean() * (1 + 1e-12)
+        assert prediction.mass.mean() <= other.mass.mean() * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(("held", "mass"), [(1, 5.54), (4, 33.8), (8, 71.0), (16, 145.0)])
 def test_coco_has_the_papers_constants(held, mass):
     """V_S at epsilon 1, with the number of cells that is best for V_S + V_f / 3."""
     cells = best_cells(held, Decimal(1))
-    made = coco_variances(held, ODDS, cells)
-    assert made[0] == pytest.approx(mass, rel=3e-3)
+    variances = coco_variances(held, ODDS, cells)
+    assert variances[0] == pytest.approx(mass, rel=3e-3)
     others = [coco_variances(held, ODDS, c) for c in range(2 * held + 2, 40 * held + 40, 2)]
-    assert made[0] + made[1] / 3 <= min(s + f / 3 for s, f in others) * (1 + 1e-12)
+    assert variances[0] + variances[1] / 3 <= min(s + f / 3 for s, f in others) * (1 + 1e-12)
     prior = Prior(np.array([500.0]), np.zeros(1), np.full((1, 841), 1 / 841), np.array([1.0]))
     plan = Plan.of(Schema.of(500), "coco", 1, cap=held, pool=1 << 14)
-    told = forecast(plan, 1.0, prior).covariance[0]
-    assert np.diag(told)[::-1] == pytest.approx(made, rel=0.01)  # the solve adds 500 / (pool t)
+    covariance = forecast(plan, 1.0, prior).covariance[0]
+    # The solve adds 500 / (pool t).
+    assert np.diag(covariance)[::-1] == pytest.approx(variances, rel=0.01)
 
 
 # -- encoding --------------------------------------------------------------------------------------
@@ -316,13 +317,13 @@ def test_a_records_reports_follow_the_mixture_of_its_states(name, length, scale)
 @given(st.integers(0, 1 << 20))
 @settings(max_examples=200)
 def test_buckets_are_in_order_and_as_the_docs_say(held):
-    made = int(bucket_of(held))
+    bucket = int(bucket_of(held))
     power = max(held.bit_length() - 1, 0)
-    assert made == (held if held < 8 else 4 * (power - 1) + (held >> (power - 2)) - 4)
-    assert int(bucket_of(held + 1)) - made in (0, 1)
-    ends = bucket_ends(made + 2)
-    assert ends[made] >= held
-    assert made == 0 or ends[made - 1] < held
+    assert bucket == (held if held < 8 else 4 * (power - 1) + (held >> (power - 2)) - 4)
+    assert int(bucket_of(held + 1)) - bucket in (0, 1)
+    ends = bucket_ends(bucket + 2)
+    assert ends[bucket] >= held
+    assert bucket == 0 or ends[bucket - 1] < held
 
 
 def test_a_size_is_a_bucket_and_the_last_has_no_end():
@@ -437,12 +438,12 @@ def test_coco_decodes_sets_of_one_without_bias_whatever_the_pool_collides(pool):
     plan = Plan.of(Schema.of(5), "coco", 1, pool=pool, cap=2)
     channel, many = plan.channels[0], 1 << 40
     truth = np.array([0.3, 0, 0.2, 0.1, 0, 0, 0.05, 0.2, 0.02, 0])
-    seen = (1 - truth.sum()) * channel.law_of(np.array([], int))
-    seen = seen + sum(x * channel.law_of(np.array([item])) for item, x in enumerate(truth))
-    counts = np.rint(seen * many).astype(np.int64)
-    found = pool_moments(plan, np.concatenate([[counts.sum()], counts])).values
+    chances = (1 - truth.sum()) * channel.law_of(np.array([], int))
+    chances = chances + sum(x * channel.law_of(np.array([item])) for item, x in enumerate(truth))
+    counts = np.rint(chances * many).astype(np.int64)
+    values = pool_moments(plan, np.concatenate([[counts.sum()], counts])).values
     low, high = truth.reshape(5, 2).T
-    assert np.abs(found - np.stack([low + high, high - low], axis=1)).max() < 1e-6  # rounding of units
+    assert np.abs(values - np.stack([low + high, high - low], axis=1)).max() < 1e-6  # rounding of units
     assert np.abs(undoing(channel, 10)[0][1] - np.eye(5)).max() > 0.1 / pool, "the pool does collide"
 
 
@@ -450,8 +451,8 @@ def test_coco_decodes_sets_of_one_without_bias_whatever_the_pool_collides(pool):
 
 
 def ideal(plan: Plan, law: np.ndarray, many: int = 1 << 40) -> np.ndarray:
-    seen = np.rint(plan.channels[0].mix(law) * many).astype(np.int64)[: plan.channels[0].cells]
-    return np.concatenate([[many], seen])
+    cell_counts = np.rint(plan.channels[0].mix(law) * many).astype(np.int64)[: plan.channels[0].cells]
+    return np.concatenate([[many], cell_counts])
 
 
 @pytest.mark.parametrize("name", PADDED)
@@ -460,10 +461,10 @@ def test_a_padded_tally_without_noise_is_decoded_exactly(name, keys, length):
     plan = Plan.of(Schema.of(keys), name, 1, length=length)
     law = np.random.default_rng(1).dirichlet(np.ones(2 * (keys + length)))
     for summed in (True, False):
-        found = padded_moments(plan, ideal(plan, law), summed)
+        moments = padded_moments(plan, ideal(plan, law), summed)
         low, high = law[: 2 * keys].reshape(keys, 2).T * length
         goal = np.stack([low + high, high - low], axis=1)
-        assert np.abs(found.values - goal).max() < 1e-7  # whole counts out of 2^40
+        assert np.abs(moments.values - goal).max() < 1e-7  # whole counts out of 2^40
 
 
 @pytest.mark.parametrize("name", PADDED)
@@ -472,20 +473,20 @@ def test_the_covariance_is_that_of_all_outputs(name):
     plan = Plan.of(Schema.of(2), name, 1, length=1)
     channel, rng = plan.channels[0], np.random.default_rng(2)
     law = rng.dirichlet(np.full(6, 3.0))
-    seen = law @ channel.expected()
+    chances = law @ channel.expected()
     many = 1 << 40
-    counts = np.concatenate([[many], np.rint(seen * many).astype(np.int64)])
+    counts = np.concatenate([[many], np.rint(chances * many).astype(np.int64)])
     base = padded_moments(plan, counts)
     weights = []  # the estimator is linear in the shares: what one more report of an output would do
     for output in range(channel.cells):
-        one = np.zeros(channel.cells + 1, np.int64)
-        one[[0, 1 + output]] = 1
-        weights.append(padded_moments(plan, one).values)
+        unit = np.zeros(channel.cells + 1, np.int64)
+        unit[[0, 1 + output]] = 1
+        weights.append(padded_moments(plan, unit).values)
     weights = np.array(weights)
-    mean = np.tensordot(seen, weights, 1)
+    mean = np.tensordot(chances, weights, 1)
     assert np.abs(mean - base.values).max() < 1e-9
     apart = weights - mean
-    goal = np.einsum("o,oki,okj->kij", seen, apart, apart)
+    goal = np.einsum("o,oki,okj->kij", chances, apart, apart)
     assert base.covariance * many == pytest.approx(goal, rel=1e-6, abs=1e-6)
 
 
@@ -510,17 +511,19 @@ def test_the_published_estimators_are_pckvs_formulas():
     matrix = np.array([[a * p - b / 2, a * (1 - p) - b / 2], [a * (1 - p) - b / 2, a * p - b / 2]])
     n1, n2 = np.linalg.solve(matrix, np.stack([high, low]) - n * b / 2)
     n1, n2 = (np.minimum(np.maximum(x, 1), n * f / 2) for x in (n1, n2))
-    made = estimate(plan, tally, "published")
-    assert [x.frequency.value for x in made] == pytest.approx(f, rel=1e-6)  # 32-bit weights
-    assert [x.mean.value for x in made] == pytest.approx(2 * (n1 - n2) / (n * f), rel=1e-4, abs=1e-6)
-    assert all(np.isnan(x.mean.stderr) for x in made), "clipped: no interval is claimed"
-    assert "clipped" in made.note
-    made = estimate(plan, tally, "baseline")
+    answers = estimate(plan, tally, "published")
+    assert [x.frequency.value for x in answers] == pytest.approx(f, rel=1e-6)  # 32-bit weights
+    assert [x.mean.value for x in answers] == pytest.approx(2 * (n1 - n2) / (n * f), rel=1e-4, abs=1e-6)
+    assert all(np.isnan(x.mean.stderr) for x in answers), "clipped: no interval is claimed"
+    assert "clipped" in answers.note
+    answers = estimate(plan, tally, "baseline")
     raw = 2 * ((low + high) / n - b) / (a - b)
-    assert [x.frequency.value for x in made] == pytest.approx(raw, abs=1e-6)
+    assert [x.frequency.value for x in answers] == pytest.approx(raw, abs=1e-6)
     known = raw > 0
     mean = ((high - low) * (a - b) / (a * (2 * p - 1) * (high + low - n * b)))[known]
-    assert [x.mean.value for x, k in zip(made, known, strict=True) if k] == pytest.approx(mean, rel=1e-4)
+    assert [x.mean.value for x, k in zip(answers, known, strict=True) if k] == pytest.approx(
+        mean, rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("name", [*PADDED, "coco"])
@@ -529,8 +532,10 @@ def test_without_reports_nothing_is_known(name):
     for answer in estimate(plan, Tally(plan)):
         assert not answer.frequency.bounded
         assert not answer.mean.bounded
-    one = Tally(plan).add(plan.report({"a": 3}))
-    assert all(answer.frequency.stderr > 1 for answer in estimate(plan, one)), "one report tells little"
+    tally = Tally(plan).add(plan.report({"a": 3}))
+    assert all(answer.frequency.stderr > 1 for answer in estimate(plan, tally)), (
+        "one report tells little"
+    )
 
 
 def test_estimators_of_padding_refuse_other_plans():
@@ -623,10 +628,10 @@ def test_people_who_are_made_as_they_are_drawn_follow_the_same_law(name, monkeyp
 @pytest.mark.sampled
 def test_runs_may_be_numbered_and_repeat():
     plan, coins = Plan.of(SCHEMA, "collision", 1), Coins.stated("numbered")
-    some = simulate_runs(plan, CROWD, 1_000, coins, range(3, 5))
-    assert some.shape == (2, plan.layout.cells)
-    assert np.array_equal(some, simulate_runs(plan, CROWD, 1_000, coins, [3, 4]))
-    assert not np.array_equal(some, simulate_runs(plan, CROWD, 1_000, coins, 2))
+    runs = simulate_runs(plan, CROWD, 1_000, coins, range(3, 5))
+    assert runs.shape == (2, plan.layout.cells)
+    assert np.array_equal(runs, simulate_runs(plan, CROWD, 1_000, coins, [3, 4]))
+    assert not np.array_equal(runs, simulate_runs(plan, CROWD, 1_000, coins, 2))
     assert len(simulate_runs(plan, CROWD, 1_000, coins, 0)) == 0
 
 
@@ -704,22 +709,22 @@ def test_the_predicted_error_is_the_measured_one(name, given):
     plan = Plan.of(SPARSE.schema, name, 2, **given)
     people, runs = 100_000, 400 if name in PADDED else 60
     counts = simulate_runs(plan, SPARSE, people, Coins.stated("forecast"), runs)
-    found = plan.mechanism.moments(plan, counts)
+    moments = plan.mechanism.moments(plan, counts)
     truth = np.stack([BELIEF.frequency, BELIEF.frequency * BELIEF.mean], axis=1)
-    told = forecast(plan, people, BELIEF)
-    error = found.values - truth
-    for column, predicted in enumerate((told.frequency, told.mass)):
+    prediction = forecast(plan, people, BELIEF)
+    error = moments.values - truth
+    for column, predicted in enumerate((prediction.frequency, prediction.mass)):
         assert 0.9 < predicted.mean() / (error[..., column] ** 2).mean() < 1.1
-        own = found.covariance[..., column, column].mean()
+        own = moments.covariance[..., column, column].mean()
         assert 0.9 < own / error[..., column].var(axis=0).mean() < 1.1, "what a tally says of itself"
 
 
 def kept_by_hand(cap: int) -> np.ndarray:
     """Frequency and mass of what people keep, one person after the other."""
     size = np.diff(SPARSE.people.starts)
-    kept = np.minimum(1, cap / np.repeat(size, size))
+    share = np.minimum(1, cap / np.repeat(size, size))
     keys, values = SPARSE.people.keys, SPARSE.people.values
-    return np.stack([np.bincount(keys, kept), np.bincount(keys, kept * values)], axis=1) / len(size)
+    return np.stack([np.bincount(keys, share), np.bincount(keys, share * values)], axis=1) / len(size)
 
 
 @pytest.mark.parametrize("cap", [1, 3, 6])
@@ -731,11 +736,11 @@ def test_a_table_tells_what_a_cap_leaves_of_every_key(cap):
 def test_without_a_table_who_holds_a_frequent_key_keeps_it_more_often(cap):
     blind = replace(BELIEF, together=None)
     held = BELIEF.frequency
-    made, true = blind.capped(cap)[:, 0] / held, kept_by_hand(cap)[:, 0] / held
-    assert np.abs(made - true).max() < 0.05
-    assert np.abs(made - true).mean() < np.abs(BELIEF.kept(cap) - true).mean(), "than one for all"
-    kept = BELIEF.sizes @ np.minimum(np.arange(len(BELIEF.sizes)), cap)
-    assert made @ held == pytest.approx(kept, rel=0.01)
+    shares, true = blind.capped(cap)[:, 0] / held, kept_by_hand(cap)[:, 0] / held
+    assert np.abs(shares - true).max() < 0.05
+    assert np.abs(shares - true).mean() < np.abs(BELIEF.kept(cap) - true).mean(), "than one for all"
+    average = BELIEF.sizes @ np.minimum(np.arange(len(BELIEF.sizes)), cap)
+    assert shares @ held == pytest.approx(average, rel=0.01)
 
 
 def test_who_holds_every_key_keeps_each_alike():
@@ -760,10 +765,10 @@ def test_sizes_are_found_again(epsilon):
     tally = told_sizes(plan, sizes)
     law = bucket_law(plan, tally.counts)
     assert law[[0, 1, 3, 8, 13]] == pytest.approx([0.1, 0.3, 0.3, 0.2, 0.1], abs=1e-6)
-    found = sizes_of(plan, tally.counts)
-    assert found.sum() == pytest.approx(1)
-    assert found[[8, 9]] == pytest.approx([0.1, 0.1], abs=1e-6)
-    assert found[20:24] == pytest.approx(np.full(4, 0.025), abs=1e-6)
+    estimates = sizes_of(plan, tally.counts)
+    assert estimates.sum() == pytest.approx(1)
+    assert estimates[[8, 9]] == pytest.approx([0.1, 0.1], abs=1e-6)
+    assert estimates[20:24] == pytest.approx(np.full(4, 0.025), abs=1e-6)
 
 
 @pytest.mark.parametrize("then", ["collision", "coco", "pckv_ue", "pckv_grr", "signed_ue"])
@@ -792,8 +797,8 @@ def test_the_best_cap_has_the_least_predicted_error():
     prior = Prior.of(30, sizes=SPARSE.sizes)
     errors = {}
     for cap in range(1, 20):
-        told = forecast(Plan.of(SPARSE.schema, "collision", 1, cap=cap), 900_000, prior)
-        errors[cap] = float(prior.weight @ (told.frequency + told.mass))
+        prediction = forecast(Plan.of(SPARSE.schema, "collision", 1, cap=cap), 900_000, prior)
+        errors[cap] = float(prior.weight @ (prediction.frequency + prediction.mass))
     assert errors[second.cap] <= 1.05 * min(errors.values())  # sizes within a bucket are alike
     # More people make room for a larger cap: bias counts for more than noise.
     more = first.next(told_sizes(first, SPARSE.sizes, 10_000_000))
@@ -807,13 +812,13 @@ def test_the_chain_answers_in_its_second_round():
     assert not any(answer.frequency.bounded for answer in estimate(first, tally))
     second = first.next(tally)
     counts = simulate(second, SPARSE, 90_000, Coins.stated("sized")).counts
-    kept = BELIEF.kept(second.cap)
-    found = second.mechanism.moments(second, counts)
-    off = (found.values[:, 0] - kept * BELIEF.frequency) / np.sqrt(found.covariance[:, 0, 0])
+    shares = BELIEF.kept(second.cap)
+    moments = second.mechanism.moments(second, counts)
+    off = (moments.values[:, 0] - shares * BELIEF.frequency) / np.sqrt(moments.covariance[:, 0, 0])
     assert np.abs(off).max() < 4.5
-    told = forecast(first, 100_000, BELIEF)
+    prediction = forecast(first, 100_000, BELIEF)
     alone = forecast(Plan.of(SPARSE.schema, "collision", 4, cap=second.cap), 90_000, BELIEF)
-    assert told.frequency.mean() == pytest.approx(alone.frequency.mean(), rel=0.1)
+    assert prediction.frequency.mean() == pytest.approx(alone.frequency.mean(), rel=0.1)
 
 
 def test_a_cap_needs_reports_of_sizes():

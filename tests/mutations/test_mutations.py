@@ -33,8 +33,8 @@ FAILED = 1
 def planted(package: Path, mistake: dict[str, Any]) -> str:
     """The text of the mistake's file with the mistake in it."""
     text = (package / mistake["file"]).read_text(encoding="utf-8")
-    found = text.count(mistake["old"])
-    assert found == 1, f"{mistake['file']} has the old text {found} times, not once: {mistake['old']}"
+    count = text.count(mistake["old"])
+    assert count == 1, f"{mistake['file']} has the old text {count} times, not once: {mistake['old']}"
     return text.replace(mistake["old"], mistake["new"])
 
 

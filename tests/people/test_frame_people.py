@@ -67,10 +67,10 @@ def test_an_end_of_the_range_that_is_taken_from_the_data_is_told_and_never_shown
         ({"low": 0}, ("highest", "high=")),
         ({"high": np.int64(99)}, ("lowest", "low=")),
     ):
-        with pytest.warns(kv.PeopleWarning, match=TAKEN.format(*words)) as seen:
+        with pytest.warns(kv.PeopleWarning, match=TAKEN.format(*words)) as caught:
             schema = kv.Schema.from_frame(frame, **ends, wide=wide)
         assert {"7.25", "93.5"} & {str(end) for end in schema.shared_range}
-        (line,) = seen
+        (line,) = caught
         assert line.filename == __file__
         assert "7.25" not in str(line.message)
         assert "93.5" not in str(line.message)
@@ -255,7 +255,7 @@ def test_names_of_keys():
     class Word(enum.StrEnum):
         TEA = "tea"
 
-    known = {
+    names = {
         "a": "a",
         np.str_("a"): "a",
         np.int8(3): "3",
@@ -277,7 +277,7 @@ def test_names_of_keys():
         pd.Timedelta(hours=3): "3:00:00",
         np.timedelta64(4, "h"): "4:00:00",
     }
-    assert {key_name(key) for key in known} == set(known.values())
+    assert {key_name(key) for key in names} == set(names.values())
     nameless = (None, float("nan"), np.float32("nan"), object(), [1], pd.NaT, np.datetime64("NaT"))
     nameless = (*nameless, Decimal("NaN"), Decimal("sNaN"))
     assert [key_name(key) for key in nameless] == [None] * len(nameless)
@@ -290,15 +290,15 @@ def test_a_key_has_the_same_name_in_every_process():
         "key = frozenset({'ab', 'cd', 'ef', ('gh', frozenset({'ij', 'kl', 'mn'}))}); "
         "print(key, kv.Schema.of([key, 'b']).keys[0], sep='|')"
     )
-    said = set()
+    outputs = set()
     for seed in "123":
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         run = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
         )
-        said.add(tuple(run.stdout.strip().split("|")))
-    assert len({written for written, _ in said}) > 1, "Python's own text differs"
-    assert len({name for _, name in said}) == 1
+        outputs.add(tuple(run.stdout.strip().split("|")))
+    assert len({text for text, _ in outputs}) > 1, "Python's own text differs"
+    assert len({name for _, name in outputs}) == 1
 
 
 class Size(enum.Enum):
@@ -378,10 +378,12 @@ CATS = LONG.assign(**{name: LONG[name].where(LONG.film == "Cats") for name in ("
 
 
 def test_without_everyone_a_line_says_how_many_hold_none_of_the_keys():
-    with pytest.warns(kv.PeopleWarning, match="names 4 people; 2 of them hold none of the key") as seen:
+    with pytest.warns(
+        kv.PeopleWarning, match="names 4 people; 2 of them hold none of the key"
+    ) as caught:
         people = kv.People.from_frame(CATS, SCHEMA, **NAMES)
     assert len(people) == 4
-    assert seen[0].filename == __file__
+    assert caught[0].filename == __file__
     few = LONG[LONG.film == "Cats"]
     with pytest.warns(kv.PeopleWarning, match=r"names 2 people; all of them hold .* pass everyone="):
         kv.People.from_frame(few, SCHEMA, **NAMES)
@@ -443,9 +445,9 @@ def test_everyone_that_cannot_be_is_refused(everyone, message):
 
 def test_rows_that_break_a_rule_are_counted_never_shown():
     frame = pd.DataFrame({"person": [1, 1, 2, 3], "key": ["a"] * 4, "value": [77.25, 2, None, 3]})
-    with pytest.warns(kv.PeopleWarning) as seen:
+    with pytest.warns(kv.PeopleWarning) as caught:
         people = kv.People.from_frame(frame, kv.Schema.of(["a"], 0, 5), everyone="frame")
-    (line,) = [str(warning.message) for warning in seen]
+    (line,) = [str(warning.message) for warning in caught]
     assert line == (
         "1 row has no number as value and counts as not held; 1 row repeats a key of its person; the "
         "first one counts; 1 value lies outside 0 to 5 and is clipped to it, 33% of all: is this the "
@@ -527,8 +529,8 @@ def test_values_may_not_matter():
     assert "mean" not in plan.mechanism.answers, "there is no mean to ask for"
     assert plan.collect(frame, everyone="frame").reports == 4
     valued = frame.assign(value=1)
-    one = kv.Schema.from_frame(valued, "user", "film", low=0, high=1)
-    assert kv.Plan.of(one, "kvue", 1).collect(valued, everyone="frame").reports == 4
+    film_schema = kv.Schema.from_frame(valued, "user", "film", low=0, high=1)
+    assert kv.Plan.of(film_schema, "kvue", 1).collect(valued, everyone="frame").reports == 4
 
 
 def test_a_list_of_records_and_a_file_are_people_too(tmp_path):

@@ -18,14 +18,14 @@ RATINGS = [
 
 
 def folder_of(tmp_path, name: str, ratings=RATINGS, folder: str = "some"):
-    made = tmp_path / folder
-    made.mkdir(parents=True)
+    path = tmp_path / folder
+    path.mkdir(parents=True)
     between = {"ratings.csv": ",", "ratings.dat": "::", "u.data": "\t"}[name]
     lines = [between.join((str(u), str(f), f"{r:g}", "978300760")) for u, f, r in ratings]
     if name == "ratings.csv":
         lines = ["userId,movieId,rating,timestamp", *lines]
-    (made / name).write_text("\n".join(lines) + "\n")
-    return made
+    (path / name).write_text("\n".join(lines) + "\n")
+    return path
 
 
 @pytest.mark.parametrize(

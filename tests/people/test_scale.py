@@ -68,11 +68,11 @@ def test_a_refusal_speaks_of_the_users_range(schema, given, said):
 
 def test_advice_is_the_same_on_every_scale_but_for_the_unit_of_means():
     own, unit = (advise(schema, 2, 1e5) for schema in (STARS, UNIT))
-    one, two = own.document(), unit.document()
-    assert one["mean_scale"] == {"low": 1, "high": 5, "of": "all keys"}
-    assert two["mean_scale"] == {"low": -1, "high": 1, "of": "all keys"}
-    assert "on [1, 5]" in one["prior"]
-    for a, b in zip(one["options"], two["options"], strict=True):
+    own_scale, unit_scale = own.document(), unit.document()
+    assert own_scale["mean_scale"] == {"low": 1, "high": 5, "of": "all keys"}
+    assert unit_scale["mean_scale"] == {"low": -1, "high": 1, "of": "all keys"}
+    assert "on [1, 5]" in own_scale["prior"]
+    for a, b in zip(own_scale["options"], unit_scale["options"], strict=True):
         assert (a["mechanism"], a["score"], a["mse_frequency"]) == (
             b["mechanism"],
             b["score"],
@@ -88,9 +88,9 @@ def test_advice_is_the_same_on_every_scale_but_for_the_unit_of_means():
 
 
 def test_fakes_of_keys_with_different_ranges_are_told_of_one_key_by_name():
-    told = {schema: line(advise(schema, 2, 1e5).plan) for schema in (STARS, MIXED)}
-    assert "raise a key's frequency" in told[STARS]
-    assert "raise the frequency of 'a' from" in told[MIXED]
+    lines = {schema: line(advise(schema, 2, 1e5).plan) for schema in (STARS, MIXED)}
+    assert "raise a key's frequency" in lines[STARS]
+    assert "raise the frequency of 'a' from" in lines[MIXED]
 
 
 def test_rows_of_a_comparison_come_to_the_scale_once():
@@ -106,13 +106,13 @@ def test_rows_of_a_comparison_come_to_the_scale_once():
         "bounded_mean": 1.0,
         "runs": {"frequency": [0.1], "mean": [0.1, None]},
     }
-    made = on_scale(row, Scale(1, 5))
+    document = on_scale(row, Scale(1, 5))
     for name in ("mse_mean", "mse_mean_se", "predicted_mean", "mse_conditional_mean"):
-        assert made.pop(name) == pytest.approx(4 * row[name])
-    assert made.pop("mae_mean") == pytest.approx(0.4)
-    assert made.pop("runs") == {"frequency": [0.1], "mean": [pytest.approx(0.4), None]}
-    assert made.pop("mean_scale") == {"low": 1, "high": 5, "of": "all keys"}
-    assert all(row[name] == value for name, value in made.items())
+        assert document.pop(name) == pytest.approx(4 * row[name])
+    assert document.pop("mae_mean") == pytest.approx(0.4)
+    assert document.pop("runs") == {"frequency": [0.1], "mean": [pytest.approx(0.4), None]}
+    assert document.pop("mean_scale") == {"low": 1, "high": 5, "of": "all keys"}
+    assert all(row[name] == value for name, value in document.items())
     unit = on_scale(row, Scale())
     assert {name: unit[name] for name in row} == row
 
@@ -121,7 +121,7 @@ def test_what_fakes_add_is_on_the_values_scale(tmp_path, capsys, monkeypatch):
     """A few mechanisms are enough: with both answers, with one, with a mass, with views."""
     few = {name: REGISTRY[name] for name in ("kvue", "rr", "harmony", "pairs")}
     monkeypatch.setattr("keyveil.trust.poison.attack_summary.REGISTRY", few)
-    found = {}
+    by_scale = {}
     for name, schema in (("own", STARS), ("unit", UNIT)):
         Plan.of(schema, "kvue", 2).save(tmp_path / f"{name}.json")
         mean = "4" if name == "own" else "0.5"
@@ -129,10 +129,10 @@ def test_what_fakes_add_is_on_the_values_scale(tmp_path, capsys, monkeypatch):
             run(["poison", str(tmp_path / f"{name}.json"), "--compare", "--mean", mean, "--json"]) == 0
         )
         rows = json.loads(capsys.readouterr().out)
-        found[name] = {row["mechanism"]: row for row in rows}
-    for name, row in found["own"].items():
+        by_scale[name] = {row["mechanism"]: row for row in rows}
+    for name, row in by_scale["own"].items():
         times = 2 if "mean" in REGISTRY[name].answers else 1  # a mass stays on [-1, 1]
-        other = found["unit"][name]
+        other = by_scale["unit"][name]
         assert row["frequency"] == other["frequency"]
         assert row["mean"] == (None if other["mean"] is None else pytest.approx(times * other["mean"]))
         assert row["mean_scale"] == {"low": 1, "high": 5, "of": "all keys"}

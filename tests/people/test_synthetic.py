@@ -20,16 +20,18 @@ def test_many_heights_find_the_steps_that_a_search_finds(count):
     ladder = (heights / heights[:, -1:] + np.arange(count)[:, None]).ravel()
     marks = np.arange(1, count * 1024 + 1) / 1024
     near = [np.nextafter(edge, at) for edge in (ladder, marks) for at in (-1, 9)]
-    some = np.concatenate([ladder, marks, *near, draw.random(20_000 * count) * count])
-    some = draw.permutation(some[(some > 0) & (some <= count)])
-    assert len(some) > 4 * (count * 1024 + 2)  # else no guide is made
-    assert np.array_equal(steps_up_to(ladder, some), np.searchsorted(ladder, some, "right"))
+    points = np.concatenate([ladder, marks, *near, draw.random(20_000 * count) * count])
+    points = draw.permutation(points[(points > 0) & (points <= count)])
+    assert len(points) > 4 * (count * 1024 + 2)  # else no guide is made
+    assert np.array_equal(steps_up_to(ladder, points), np.searchsorted(ladder, points, "right"))
 
 
 def test_people_do_not_depend_on_how_their_values_are_looked_up(monkeypatch):
     world = synthetic.gaussian(5, Coins.stated("a"))
     guided = world.draw(30_000, Coins.stated("b").generator())
-    monkeypatch.setattr(laws, "steps_up_to", lambda ladder, some: np.searchsorted(ladder, some, "right"))
+    monkeypatch.setattr(
+        laws, "steps_up_to", lambda ladder, points: np.searchsorted(ladder, points, "right")
+    )
     searched = world.draw(30_000, Coins.stated("b").generator())
     assert np.array_equal(guided.values, searched.values)
     assert np.array_equal(guided.keys, searched.keys)

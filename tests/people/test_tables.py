@@ -92,12 +92,12 @@ EXPECTED = {id(records): tally_of(records) for records in (NUMBERS, TEXTS, WORDS
 
 def check_chunks(records, chunks):
     """Everyone is there once, and the tally is that of the one-person path."""
-    tally, seen = Tally(PLAN), []
+    tally, addresses = Tally(PLAN), []
     for people in chunks:
         assert len(people)
-        seen += people.addresses.tolist()
+        addresses += people.addresses.tolist()
         tally.add(PLAN.privatise(people, COINS))
-    assert sorted(seen) == sorted(address(list(records)).tolist())
+    assert sorted(addresses) == sorted(address(list(records)).tolist())
     assert tally == (EXPECTED.get(id(records)) or tally_of(records))
 
 

@@ -45,9 +45,9 @@ def same(
 
 
 def loops_of() -> Any:
-    found = compiled()
-    assert found is not None
-    return found
+    loops = compiled()
+    assert loops is not None
+    return loops
 
 
 def near(ends: list[int]) -> np.ndarray:

@@ -28,10 +28,12 @@ def test_asked_again_it_gives_the_same_report_also_when_the_record_changed(tmp_p
 
 
 def test_a_function_is_called_for_the_record_after_all_checks(tmp_path, monkeypatch):
-    seen, called = [], []
+    records, called = [], []
     drawn = Plan.report_as_client
     monkeypatch.setattr(
-        Plan, "report_as_client", lambda plan, record, *a: seen.append(record) or drawn(plan, record, *a)
+        Plan,
+        "report_as_client",
+        lambda plan, record, *a: records.append(record) or drawn(plan, record, *a),
     )
 
     def record() -> dict[str, int]:
@@ -42,7 +44,7 @@ def test_a_function_is_called_for_the_record_after_all_checks(tmp_path, monkeypa
         return {"Fries": 1}
 
     for make in (Budget, Ledger):
-        seen.clear(), called.clear()
+        records.clear(), called.clear()
         budget = make(tmp_path / make.__name__ / "ledger", cap=PLAN.proven)
         with pytest.raises(BudgetError, match="but only"):
             budget.answer(Plan.of(SCHEMA, "kvue", 3), record)
@@ -51,7 +53,7 @@ def test_a_function_is_called_for_the_record_after_all_checks(tmp_path, monkeypa
             budget.answer(PLAN, later)
         assert budget.spent == 0
         assert budget.answer(PLAN, record) == budget.answer(PLAN, record)
-        assert (seen, called) == ([{"Fries": 1}], [1])
+        assert (records, called) == ([{"Fries": 1}], [1])
 
 
 def test_the_ledger_adds_up_proven_epsilons_to_a_hard_cap(tmp_path):
@@ -205,10 +207,10 @@ def test_two_processes_at_once_give_one_report(tmp_path):
     workers = [context.Process(target=_answer, args=(tmp_path / "ledger", queue)) for _ in range(4)]
     for worker in workers:
         worker.start()
-    told = {queue.get(timeout=60) for _ in workers}
+    results = {queue.get(timeout=60) for _ in workers}
     for worker in workers:
         worker.join()
-    assert len(told) == 1
+    assert len(results) == 1
 
 
 def test_a_chain_costs_the_sum_of_its_rounds(tmp_path):

@@ -143,7 +143,7 @@ def test_slices_with_a_guide_are_the_plain_ones(states):
 def test_subsets_are_the_plain_ones(states, size):
     channel, draw, loops = Subset.of(states, Decimal(1), size), np.random.default_rng(1), compiled()
     assert loops is not None
-    ends = [(need << 32) // left for left in range(1, states) for need in range(size + 1)]
+    ends = [(need << 32) // rest for rest in range(1, states) for need in range(size + 1)]
     words = draw.choice(near([channel.show, *ends]), (4000, states))
     own, out = draw.integers(0, states, 4000), np.empty(4000, np.uint32)
     channel.fast_draw(loops)(words, 0, own.astype(np.uint64), out)
@@ -467,14 +467,14 @@ print(type(count._cache).__name__)
 def test_loops_are_compiled_where_no_folder_can_be_written(tmp_path):
     """A service without a home and with a package that belongs to root; nothing is kept then."""
     (tmp_path / "file").touch()
-    known = {
+    environment = {
         "NUMBA_CACHE_DIR": str(tmp_path / "file" / "none"),
         "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator",
         "KEYVEIL_FAST": "1",
     }
     done = subprocess.run(
         [sys.executable, "-c", UNKEPT],
-        env={**os.environ, **known},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=True,

@@ -239,9 +239,9 @@ def test_results_without_rows_have_the_types_of_others():
     tallies = [plan.collect(records, kv.Coins.stated("types")) for records in (nobody, everyone)]
     no_query, other = TALLY.query([]), tallies[1].query(["lift(a | b)"])
     pairs = [*zip(*((t.rules(), t.chow_liu(), t.query("frequency(a)")) for t in tallies), strict=True)]
-    for none, some in [*pairs, (no_query, other), (pairs[-1][0], other[0])]:
+    for none, full in [*pairs, (no_query, other), (pairs[-1][0], other[0])]:
         for library in ("pandas", "polars", "arrow"):
-            frames = [result.to_frame(library) for result in (none, some)]
+            frames = [result.to_frame(library) for result in (none, full)]
             types = [f.schema if library == "arrow" else list(f.dtypes) for f in frames]
             assert types[0] == types[1]
             assert len(frames[0]) == isinstance(none, kv.QueryAnswer)
@@ -279,8 +279,8 @@ def test_answers_name_their_estimator_wherever_they_are_shown(estimator):
 
 
 def test_a_query_names_keys_as_the_schema_was_given_them():
-    asked = kv.Query.of("frequency", np.int64(7), ["Fries"], [("a", 1)])
-    assert asked == kv.Query.parse("""frequency(7 | Fries, !"('a', 1)")""")
+    query = kv.Query.of("frequency", np.int64(7), ["Fries"], [("a", 1)])
+    assert query == kv.Query.parse("""frequency(7 | Fries, !"('a', 1)")""")
     assert PAIRS.query(kv.Query("lift", 7, (("Pepsi", True),))) == PAIRS.query("lift(7 | Pepsi)")
 
 
@@ -320,13 +320,13 @@ def test_pictures_stay_within_what_is_possible_and_leave_the_backend():
     shares, means = axes.figure.axes
     assert -0.02 <= shares.get_xlim()[0] <= shares.get_xlim()[1] <= 1.02
     assert 0.9 <= means.get_xlim()[0] <= means.get_xlim()[1] <= 5.1
-    said = axes.figure.get_suptitle()
-    assert f"{TALLY.reports:,} reports at epsilon {PLAN.promised}, kvue, 95% intervals" in said
+    title = axes.figure.get_suptitle()
+    assert f"{TALLY.reports:,} reports at epsilon {PLAN.promised}, kvue, 95% intervals" in title
     pairs = kv.Plan.of(PLAN.schema, "pairs", 4).collect(RECORDS, COINS).conditionals()
     assert pairs.plot().images[0].norm.vmin == 0
-    said = pairs.plot().get_title("left")
-    assert "reports at epsilon 4, pairs" in said
-    assert "±: half the 95% interval" in said
+    title = pairs.plot().get_title("left")
+    assert "reports at epsilon 4, pairs" in title
+    assert "±: half the 95% interval" in title
     lift = pairs.plot(kind="lift").images[0].norm
     assert (lift.vmin, lift.vcenter) == (0, 1)
     assert pairs.plot(kind="mean").images[0].get_clim() == (1, 5)
@@ -365,10 +365,10 @@ def test_axes_show_one_statistic_of_several_queries_and_the_title_names_the_othe
 
 def test_what_is_asked_of_the_front_door_may_be_text_or_a_plan():
     source = PAIRS.conditionals()
-    said, parsed = (
+    from_text, parsed = (
         kv.people_needed(source, 600, query) for query in ("mean(7)", kv.Query.parse("mean(7)"))
     )
-    assert said == parsed
+    assert from_text == parsed
     (finding,) = kv.audit(PLAN).findings
     assert finding.endswith("audit(plan.dumps()) has it")
     assert kv.audit(PLAN.dumps()).findings == ()
@@ -407,14 +407,14 @@ def test_words_of_pictures_are_whole_and_apart():
     few = kv.Plan.of(kv.Schema.of(LONG_NAMES, 1, 5), "pairs", 4)
     tally = few.collect([{LONG_NAMES[0]: 2}] * 90, COINS)
     query = f'lift("{LONG_NAMES[0]}" | "{LONG_NAMES[1]}")'
-    asked = tally.query(query).plot()
+    axes = tally.query(query).plot()
     matrices = [tally.conditionals().plot(kind=kind) for kind in ("frequency", "mean", "lift")]
     many.canvas.draw()
     heading, legend = many._suptitle.get_window_extent(), many.legends[0].get_window_extent()
     assert legend.y1 <= heading.y0 + 1
     assert many._suptitle.get_in_layout(), "a notebook shows it"
     assert max(panel.get_window_extent().y1 for panel in many.axes) <= legend.y0 + 1
-    (label,) = [tick.get_text() for tick in asked.get_yticklabels()]
+    (label,) = [tick.get_text() for tick in axes.get_yticklabels()]
     assert label.split() == query.split()
     for panel in matrices:
         panel.figure.canvas.draw()

@@ -140,13 +140,13 @@ def test_what_is_no_plan_is_refused_in_one_line(text):
 def test_audit_reads_a_broken_plan_and_shows_what_is_wrong():
     document = Plan.of(SCHEMA, "kvue", 1).document()
     document["epsilon"] = {"promised": "0.9", "proven": document["epsilon"]["proven"]}
-    found = audit(rehashed(document))
-    assert not found.sound
-    assert found.plan is None
-    assert float(found.promised) == 0.9
-    assert float(found.proven) == pytest.approx(1, abs=1e-8)  # 2^-32 steps of the weights
-    assert found.worst is not None
-    assert found.worst.states == (0, 1)
+    result = audit(rehashed(document))
+    assert not result.sound
+    assert result.plan is None
+    assert float(result.promised) == 0.9
+    assert float(result.proven) == pytest.approx(1, abs=1e-8)  # 2^-32 steps of the weights
+    assert result.worst is not None
+    assert result.worst.states == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -236,8 +236,8 @@ def test_a_document_from_before_loads_and_names_its_own_scale_in_a_finding():
     plan = Plan.of_document(SCHEMA, "f2m", 1, "paper", {"default": "0.5"})
     assert plan.hash == "f792eab79dc91e89a83a39c61fcdf9a67b7632b34867a8b53c7569e9436d5b06"
     assert Plan.parse(plan.dumps()).parameters == {"default": "0.5", "split": "0.5"}
-    found = audit(changed_parameters(plan, default="4"))
-    assert found.findings[0].startswith("default must lie in [-1, 1], in a plan's document: ")
+    result = audit(changed_parameters(plan, default="4"))
+    assert result.findings[0].startswith("default must lie in [-1, 1], in a plan's document: ")
 
 
 @pytest.mark.parametrize(
@@ -296,8 +296,8 @@ def changed_parameters(plan: Plan, **changes: object) -> bytes:
     """The plan's document with other parameters; a removed one is ``...``."""
     document = copy.deepcopy(plan.document())
     parameters = {**document["mechanism"]["parameters"], **changes}
-    kept = {name: value for name, value in parameters.items() if value is not ...}
-    document["mechanism"]["parameters"] = kept
+    rest = {name: value for name, value in parameters.items() if value is not ...}
+    document["mechanism"]["parameters"] = rest
     return canonical(rehashed(document))
 
 
@@ -307,8 +307,8 @@ def test_a_plan_that_lacks_a_parameter_is_refused(name):
     plan = example_plan(Schema.of(6), name, 1)
     assert set(plan.parameters) == set(REGISTRY[name].parameters)
     for parameter in plan.parameters:
-        found = audit(changed_parameters(plan, **{parameter: ...}))
-        assert found.findings == (f"the plan lacks {parameter!r}, a parameter of {name}",)
+        result = audit(changed_parameters(plan, **{parameter: ...}))
+        assert result.findings == (f"the plan lacks {parameter!r}, a parameter of {name}",)
     assert "does not know" in audit(changed_parameters(plan, more=1)).findings[0]
 
 
@@ -320,13 +320,13 @@ def test_a_plan_with_other_parameters_is_refused_or_can_be_estimated(name):
         ends = (getattr(stated, "low", ""), getattr(stated, "high", ""))
         values = getattr(stated, "names", ends)
         for value in values:
-            found = audit(changed_parameters(plan, **{parameter: value}))
-            if found.plan is None:
-                assert len(found.findings) == 1
+            result = audit(changed_parameters(plan, **{parameter: value}))
+            if result.plan is None:
+                assert len(result.findings) == 1
                 continue
-            tally = Tally(found.plan).add(found.plan.report({}))
-            if found.plan.encode != "size":  # a pilot has no answers for keys
-                estimate(found.plan, tally)
+            tally = Tally(result.plan).add(result.plan.report({}))
+            if result.plan.encode != "size":  # a pilot has no answers for keys
+                estimate(result.plan, tally)
 
 
 @pytest.mark.parametrize(
@@ -343,9 +343,9 @@ def test_a_plan_with_other_parameters_is_refused_or_can_be_estimated(name):
     ],
 )
 def test_parameters_of_a_document_are_checked(changes, message):
-    found = audit(changed_parameters(Plan.of(Schema.of(6), "several", 1), **changes))
-    assert found.plan is None
-    assert re.search(message, found.findings[0])
+    result = audit(changed_parameters(Plan.of(Schema.of(6), "several", 1), **changes))
+    assert result.plan is None
+    assert re.search(message, result.findings[0])
 
 
 def test_the_canonical_form_is_these_bytes():
@@ -369,9 +369,9 @@ def test_a_doubled_member_is_refused_even_if_both_say_the_same(depth):
     assert len(starts) == depth + 1
     member = re.match(r'"[a-z_]+":("[^"]*"|[0-9]+|null)', text[place + 1 :])
     again = member[0] if member else '"channels":' + json.dumps(json.loads(text)["channels"])
-    found = audit(text[: place + 1] + again + "," + text[place + 1 :])
-    assert found.findings == ("a plan is a JSON object: a member appears twice",)
-    assert found.plan is None
+    result = audit(text[: place + 1] + again + "," + text[place + 1 :])
+    assert result.findings == ("a plan is a JSON object: a member appears twice",)
+    assert result.plan is None
 
 
 @pytest.mark.parametrize(

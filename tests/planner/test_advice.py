@@ -35,25 +35,25 @@ def usual_advice() -> Advice:
 
 def advice(*ratios: float) -> Advice:
     """The best option, and others whose errors are so many times its own."""
-    made = usual_advice()
-    best = made.runners_up()
+    template = usual_advice()
+    best = template.runners_up()
     options = [
-        replace(one, score=best[0].score * ratio) for one, ratio in zip(best, ratios, strict=False)
+        replace(option, score=best[0].score * ratio) for option, ratio in zip(best, ratios, strict=False)
     ]
-    return replace(made, options=tuple(options))
+    return replace(template, options=tuple(options))
 
 
 @pytest.mark.parametrize("ratio", [0.995, 1.0, 1.004, 1.0099])
 def test_options_within_a_hundredth_are_as_good(ratio):
-    said = str(advice(1.0, ratio, 3.0))
-    assert "as little within 3 %" in said
-    assert "times below" not in said
+    text = str(advice(1.0, ratio, 3.0))
+    assert "as little within 3 %" in text
+    assert "times below" not in text
 
 
 def test_a_simple_plan_is_not_said_to_have_less_error_than_it_has():
-    said = str(advice(1.0, 0.99, 3.0))
-    assert said.endswith("has 1 % less, and predictions are no more exact than 3 %")
-    assert "nearly the least predicted error" in said
+    text = str(advice(1.0, 0.99, 3.0))
+    assert text.endswith("has 1 % less, and predictions are no more exact than 3 %")
+    assert "nearly the least predicted error" in text
 
 
 def test_large_numbers_of_keys_are_written_out():
@@ -66,17 +66,17 @@ def test_large_numbers_of_keys_are_written_out():
 
 
 def test_a_pilots_choice_that_cannot_answer_says_who_can():
-    prior, made = Prior.of(SCHEMA), usual_advice()
+    prior, template = Prior.of(SCHEMA), usual_advice()
     pilot = Beliefs((Belief("1 key on average", prior), Belief("4 keys on average", prior)), prior, PAIR)
-    first, second = made.runners_up()[:2]
+    first, second = template.runners_up()[:2]
     factors = {"people_factor": 3.0, "regrets": (1.0, 1.0)}
     options = (
         replace(first, people_factors=(2.0, 3.0), **factors),
         replace(second, people_factors=(3.0, 1.0), **factors),
     )
-    said = replace(made, options=options, beliefs=pilot, people=100).why
-    assert "its answers are not useful with 100 people: it takes about " in said
-    assert said.endswith(f"those of {second.name} are if people hold 4 keys on average")
+    reason = replace(template, options=options, beliefs=pilot, people=100).why
+    assert "its answers are not useful with 100 people: it takes about " in reason
+    assert reason.endswith(f"those of {second.name} are if people hold 4 keys on average")
 
 
 def test_a_real_difference_is_said_in_numbers():
@@ -86,11 +86,12 @@ def test_a_real_difference_is_said_in_numbers():
 
 
 def test_many_queries_are_counted_in_a_name():
-    one, two = (
-        advise(SCHEMA, 2, 1e6, ask=asked) for asked in (["mean(0 | 1)"], ["mean(0 | 1)", "mean(2 | 3)"])
+    one_query, two_queries = (
+        advise(SCHEMA, 2, 1e6, ask=queries)
+        for queries in (["mean(0 | 1)"], ["mean(0 | 1)", "mean(2 | 3)"])
     )
-    assert one.best.name == "workload (mean(0 | 1))"
-    assert two.best.name == "workload (2 queries)"
+    assert one_query.best.name == "workload (mean(0 | 1))"
+    assert two_queries.best.name == "workload (2 queries)"
 
 
 @pytest.mark.parametrize(
@@ -140,9 +141,9 @@ def test_numbers_of_numpy_are_numbers():
 
 
 def test_a_workload_has_its_line_at_every_epsilon(few):
-    found = curves(SCHEMA, advise(SCHEMA, 2, 1e6, ask=["mean(0 | 1)"]))
-    assert "workload" in found.by_epsilon
-    assert np.isfinite(found.by_epsilon["workload"]["mean"]).all()
+    lines = curves(SCHEMA, advise(SCHEMA, 2, 1e6, ask=["mean(0 | 1)"]))
+    assert "workload" in lines.by_epsilon
+    assert np.isfinite(lines.by_epsilon["workload"]["mean"]).all()
 
 
 @pytest.mark.parametrize(
@@ -156,17 +157,17 @@ def test_a_workload_has_its_line_at_every_epsilon(few):
 )
 def test_the_picture_says_what_it_shows(ask, labels, tmp_path, few):
     """The axes of the figure as it is written."""
-    found = advise(SCHEMA, 2, 1e6, ask=ask, prior=Prior.of(SCHEMA), brief=True)
-    axes = plot_curves(curves(SCHEMA, found), tmp_path / "error.png", 2.0, 10**6).figure.axes
+    advice = advise(SCHEMA, 2, 1e6, ask=ask, prior=Prior.of(SCHEMA), brief=True)
+    axes = plot_curves(curves(SCHEMA, advice), tmp_path / "error.png", 2.0, 10**6).figure.axes
     shown = [panel.get_ylabel() for panel in axes[: len(labels)]]
     assert shown == [f"root mean squared error\nof {label}" for label in labels]
     assert [panel.get_xlabel() for panel in axes[:: len(labels)]] == ["epsilon", "people who answer"]
     first = axes[0].get_legend_handles_labels()[1][0]
-    assert first == f"{found.best.family}, chosen"
+    assert first == f"{advice.best.family}, chosen"
     ticks = [tick.get_text() for tick in axes[0].get_xticklabels()]
     assert "0.5" in ticks
     assert not any("^" in tick for tick in ticks)
-    height = np.sqrt(found.best.frequency if "frequency" in labels[0] else 4 * found.best.mean)
+    height = np.sqrt(advice.best.frequency if "frequency" in labels[0] else 4 * advice.best.mean)
     line = axes[0].lines[0]
     assert dict(zip(line.get_xdata(), line.get_ydata(), strict=True))[2.0] == pytest.approx(height)
 
@@ -184,19 +185,19 @@ def test_numbers_on_axes_are_written_as_people_write_them():
 
 
 def test_pictures_of_options_say_for_what_they_are_predicted(few):
-    found = advise(SCHEMA, 2, 1e6, prior=Prior.of(SCHEMA), brief=True)
+    advice = advise(SCHEMA, 2, 1e6, prior=Prior.of(SCHEMA), brief=True)
     setting = f"{len(SCHEMA.keys)} keys, 1,000,000 people, epsilon 2"
-    said = found.plot(Figure().add_subplot()).get_title("left")
-    assert said.startswith("Predicted error of the best plans, the first is taken")
-    assert said.endswith(f"\n{setting}")
-    said = found.plot(Figure().add_subplot(), against="epsilon").get_title("left")
-    assert said.split("\n")[1] == setting.removesuffix(", epsilon 2")
-    said = found.plot(Figure().add_subplot(), against="people").get_title("left")
-    assert said.split("\n")[1] == setting.replace(" 1,000,000 people,", "")
+    title = advice.plot(Figure().add_subplot()).get_title("left")
+    assert title.startswith("Predicted error of the best plans, the first is taken")
+    assert title.endswith(f"\n{setting}")
+    title = advice.plot(Figure().add_subplot(), against="epsilon").get_title("left")
+    assert title.split("\n")[1] == setting.removesuffix(", epsilon 2")
+    title = advice.plot(Figure().add_subplot(), against="people").get_title("left")
+    assert title.split("\n")[1] == setting.replace(" 1,000,000 people,", "")
 
 
 def test_a_refusals_picture_does_not_call_anything_chosen():
-    found = advise(SCHEMA, "0.1", 100)
-    assert not found.answers
-    assert "is taken" not in found.plot(Figure().add_subplot()).get_title("left")
-    assert curves(SCHEMA, found, 1, ["1"]).first == "least error"
+    advice = advise(SCHEMA, "0.1", 100)
+    assert not advice.answers
+    assert "is taken" not in advice.plot(Figure().add_subplot()).get_title("left")
+    assert curves(SCHEMA, advice, 1, ["1"]).first == "least error"

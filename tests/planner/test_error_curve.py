@@ -52,12 +52,12 @@ def test_the_error_so_far_is_that_of_the_answers():
     plan = plan_of()
     people = People.of_records(plan.schema, [{"a": 3}, {"b": 2, "c": 4}, {"a": 4, "c": 2}] * 20_000)
     tally = Tally(plan).add(plan.privatise(people, Coins.stated("error so far")))
-    found = error_so_far(plan, tally)
+    steps = error_so_far(plan, tally)
     for step, estimator in (("raw", "least_squares"), ("best", None)):
         answers = estimate(plan, tally, estimator)
         for part in ("frequency", "mean"):
             errors = [getattr(answer, part).stderr for answer in answers]
-            assert found[step][part] == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-6)
+            assert steps[step][part] == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-6)
 
 
 def test_an_answer_without_a_bound_counts_as_drawn_anywhere_and_nobody_has_no_error():

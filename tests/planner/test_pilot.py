@@ -82,10 +82,10 @@ def test_who_knows_nothing_stays_at_the_default(keys):
     plan = pilot(keys, "0.001")
     default = Prior.of(keys)
     for size in (0, 1, min(keys, 40)):
-        made = pilot_prior(plan, told(plan, np.eye(keys + 1)[size], 1))
-        some = len(default.sizes)
-        assert made.sizes[:some] == pytest.approx(default.sizes, abs=1e-4)
-        assert made.held == pytest.approx(default.held, rel=1e-2)
+        prior = pilot_prior(plan, told(plan, np.eye(keys + 1)[size], 1))
+        length = len(default.sizes)
+        assert prior.sizes[:length] == pytest.approx(default.sizes, abs=1e-4)
+        assert prior.held == pytest.approx(default.held, rel=1e-2)
 
 
 def test_few_people_are_believed_less_than_many():
@@ -119,9 +119,9 @@ def test_what_lies_in_the_last_bucket_is_said_to_be_vague(epsilon):
     """Of 100 keys people hold 80, or all: 64 and more are one bucket, and neither end is believed."""
     plan = pilot(100, epsilon)
     for law in (beta_binomial(0.8, 100, np.inf, 100), np.eye(101)[100]):
-        made = pilot_prior(plan, told(plan, law, 9000))
-        assert 80 < made.held < 95
-        assert "from a pilot of 9,000 people, which does not tell 64 keys from more" in made.source
+        prior = pilot_prior(plan, told(plan, law, 9000))
+        assert 80 < prior.held < 95
+        assert "from a pilot of 9,000 people, which does not tell 64 keys from more" in prior.source
     few = pilot_prior(plan, told(plan, np.eye(101)[3], 9000))
     assert few.held == pytest.approx(3, abs=0.2)
     assert few.source.endswith("(from a pilot of 9,000 people)")
@@ -137,16 +137,16 @@ def test_more_averages_up_there_are_none_the_likelier_together(keys):
     held = guesses.laws @ np.arange(keys + 1)
     weight = guesses.weight[single]
     equal = np.geomspace(0.5, 0.97 * keys, AVERAGES) >= 0.5 * keys
-    found = weight[3:][held[3:] >= 0.5 * keys - 1e-9].sum() / weight[1]
-    assert found == pytest.approx(10 * equal.sum())  # five shapes each, with and without no key
+    ratio = weight[3:][held[3:] >= 0.5 * keys - 1e-9].sum() / weight[1]
+    assert ratio == pytest.approx(10 * equal.sum())  # five shapes each, with and without no key
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "2", "5"])
 def test_what_was_told_has_its_buckets_and_intervals(epsilon):
     plan = pilot(20, epsilon)
     law = np.bincount([1, 1, 1, 2, 9, 20, 20, 0], minlength=21) / 8
-    made = bucket_shares(plan, told(plan, law, 10**9), 0.9)
-    ends = [(each.least, each.most) for each in made]
+    buckets = bucket_shares(plan, told(plan, law, 10**9), 0.9)
+    ends = [(each.least, each.most) for each in buckets]
     assert ends == [(n, n) for n in range(8)] + [
         (8, 9),
         (10, 11),
@@ -155,14 +155,14 @@ def test_what_was_told_has_its_buckets_and_intervals(epsilon):
         (16, 19),
         (20, 20),
     ]
-    for each in made:
+    for each in buckets:
         assert each.share.value == pytest.approx(law[each.least : each.most + 1].sum(), abs=1e-5)
         assert each.share.high - each.share.low == pytest.approx(
             2 * 1.6449 * each.share.stderr, rel=1e-4
         )
     shares = of_buckets(law, plan.channels[0].states)
     exact = np.sqrt(noise_of(plan, shares) / 10**9)
-    assert [each.share.stderr for each in made] == pytest.approx(exact, rel=1e-3)
+    assert [each.share.stderr for each in buckets] == pytest.approx(exact, rel=1e-3)
     assert bucket_shares(pilot(100), told(pilot(100), np.eye(101)[70]))[-1][:2] == (64, 100)
     with pytest.raises(PlanError, match="tally is empty"):
         bucket_shares(plan, Tally(plan))
@@ -250,10 +250,10 @@ def test_people_are_split_and_every_plan_keeps_the_promise():
     keys, values = number % 20, 1 + 4 * (number % 7) / 6
     records = [{str(k): float(v)} for k, v in zip(keys.tolist(), values.tolist(), strict=True)]
     order = np.random.default_rng(1).permutation(len(records)).tolist()
-    some, others = ([records[place] for place in part] for part in (order[:2000], order[2000:]))
+    pilot, others = ([records[place] for place in part] for part in (order[:2000], order[2000:]))
     coins = Coins.stated("pilot")
     first = Plan.of(schema, "sized", 4)
-    tally = Tally(first).add(first.privatise(People.of_records(schema, some), coins.under("few")))
+    tally = Tally(first).add(first.privatise(People.of_records(schema, pilot), coins.under("few")))
     prior = pilot_prior(first, tally)
     assert prior.held == pytest.approx(1, abs=0.2)
     assert "from a pilot of 2,000 people" in prior.source
@@ -261,8 +261,8 @@ def test_people_are_split_and_every_plan_keeps_the_promise():
     assert max(first.proven, plan.proven) <= 4  # everyone answers one of the two
     reports = plan.privatise(People.of_records(schema, others), coins.under("others"))
     answers = estimate(plan, Tally(plan).add(reports))
-    found = [answers[str(key)].frequency for key in range(20)]
-    off = [abs(each.value - 0.05) / each.stderr for each in found]
+    frequencies = [answers[str(key)].frequency for key in range(20)]
+    off = [abs(each.value - 0.05) / each.stderr for each in frequencies]
     assert max(off) < 4.5
     blind = Plan.choose(schema, 4, len(others))
     assert blind.mechanism_name != plan.mechanism_name  # told nothing, the planner takes another
@@ -299,8 +299,8 @@ def test_beliefs_after_a_pilot_are_laws_with_probabilities(name):
 
 @pytest.fixture(scope="module")
 def crowd():
-    made = pckv_uniform(20)
-    return Population(made.schema, made.people.chosen(np.arange(20_000), np.arange(20_000)))
+    population = pckv_uniform(20)
+    return Population(population.schema, population.people.chosen(np.arange(20_000), np.arange(20_000)))
 
 
 RUNS = 3
@@ -323,20 +323,20 @@ def rows(crowd, few_draws):
 
 @pytest.mark.sampled
 def test_rows_say_what_a_pilot_took_and_what_it_led_to(crowd, rows):
-    made = contest(crowd)
+    comparison = contest(crowd)
     for row in rows:
         if row.mechanism == "kvue":
             assert (row.pilot, row.choices) == (None, None)
             continue
-        asked = pilot_people(Plan.of(crowd.schema, "sized", str(row.epsilon)), 100_000)
-        assert row.pilot == pytest.approx(asked / 100_000)
+        pilot_size = pilot_people(Plan.of(crowd.schema, "sized", str(row.epsilon)), 100_000)
+        assert row.pilot == pytest.approx(pilot_size / 100_000)
         assert sum(row.choices.values()) == row.repetitions == len(row.runs["mean"]) == RUNS
         assert row.chosen == max(row.choices, key=lambda name: row.choices[name])
         assert row.true_epsilon <= row.epsilon
         assert row.n == 100_000
         forecasts = [
-            made.questions.predicted(
-                made.plan(name, f"{row.epsilon:g}"), 100_000 - asked, (row.estimator,)
+            comparison.questions.predicted(
+                comparison.plan(name, f"{row.epsilon:g}"), 100_000 - pilot_size, (row.estimator,)
             )
             for name in row.choices
         ]

@@ -54,13 +54,13 @@ def test_beliefs_take_the_stated_mean_and_spread():
 
 
 def test_beliefs_without_sense_are_refused():
-    one, two = (Belief("some", Prior.of(keys)) for keys in (3, 4))
+    three_keys, four_keys = (Belief("some", Prior.of(keys)) for keys in (3, 4))
     with pytest.raises(PlanError, match="same keys"):
-        Beliefs((one, two), one.prior)
+        Beliefs((three_keys, four_keys), three_keys.prior)
     with pytest.raises(PlanError, match="one weight each"):
-        Beliefs((one,), one.prior, np.array([0.5, 0.5]))
+        Beliefs((three_keys,), three_keys.prior, np.array([0.5, 0.5]))
     with pytest.raises(PlanError, match="for 3 keys, the plan for 20"):
-        advise(SCHEMA, 1, 1e5, prior=Beliefs((one,), one.prior))
+        advise(SCHEMA, 1, 1e5, prior=Beliefs((three_keys,), three_keys.prior))
 
 
 # -- regrets ---------------------------------------------------------------------------------------
@@ -136,33 +136,33 @@ def test_it_answers_only_if_it_does_under_every_belief(nothing, monkeypatch):
     states = [belief["answers"] for belief in few.document()["beliefs"]]
     assert states == [factor <= 1 for factor in factors]
     assert few.document()["answers"] is False
-    asked = []
-    monkeypatch.setattr(planner, "advise", lambda *a, **more: asked.append((a, more)) or few)
+    calls = []
+    monkeypatch.setattr(planner, "advise", lambda *a, **more: calls.append((a, more)) or few)
     with pytest.warns(PlannerWarning) as warned:
         assert Plan.choose(SCHEMA, 1, 20_000, force=True) == few.plan
     assert [str(each.message) for each in warned] == [few.warning]
     assert few.warning.startswith(f"{few.why}. If you know how many keys people hold on average, pass")
     assert warned[0].filename == __file__
-    assert asked == [((SCHEMA, 1, 20_000), {"ask": "both", "held": None, "prior": None, "brief": True})]
+    assert calls == [((SCHEMA, 1, 20_000), {"ask": "both", "held": None, "prior": None, "brief": True})]
 
 
 def test_a_refusal_says_what_it_takes_if_people_hold_a_third():
-    found = advise(SCHEMA, "0.1", 1000, brief=True)
-    assert not found.may_answer
+    advice = advise(SCHEMA, "0.1", 1000, brief=True)
+    assert not advice.may_answer
     assert (
         "no plan can answer; if people hold 6 keys (assumed: nothing is known), it takes about"
-        in str(found)
+        in str(advice)
     )
-    assert found.people_needed > 1000
+    assert advice.people_needed > 1000
 
 
 def test_one_belief_is_one_prior():
     prior = Prior.of(SCHEMA, held=1)
     single = Beliefs((Belief("one key", prior),), prior, np.ones(1))
-    found = advise(SCHEMA, 2, 100_000, prior=single, brief=True)
-    assert found.first_round is None
-    assert found.best.regrets[0] <= ALIKE
-    assert found.plan.encode in ("items", "padded")
+    advice = advise(SCHEMA, 2, 100_000, prior=single, brief=True)
+    assert advice.first_round is None
+    assert advice.best.regrets[0] <= ALIKE
+    assert advice.plan.encode in ("items", "padded")
 
 
 @pytest.mark.parametrize(
@@ -202,10 +202,10 @@ def test_conditionals_of_unknown_people_warn_if_few_keys_are_not_enough():
     schema = Schema.of(50, 0, 10)
     with pytest.warns(PlannerWarning) as warned:
         Plan.choose(schema, 2, 34_105, ask="conditional")
-    (said,) = (str(each.message) for each in warned)
-    assert "useful only if people hold a third of the keys or more (on average 15 of 50)" in said
-    assert "pass held=..." in said
-    assert "prior=Prior.of_people(schema, people)" in said
+    (message,) = (str(each.message) for each in warned)
+    assert "useful only if people hold a third of the keys or more (on average 15 of 50)" in message
+    assert "pass held=..." in message
+    assert "prior=Prior.of_people(schema, people)" in message
     advice = advise(schema, 2, 34_105, ask="conditional")
     assert advice.may_answer
     assert not advice.answers
@@ -229,9 +229,9 @@ def test_conditionals_that_any_people_can_answer_have_no_warning():
 
 
 def test_a_number_of_keys_held_is_a_prior():
-    told = advise(SCHEMA, 2, 20_000, held=2, brief=True)
-    assert told.plan == advise(SCHEMA, 2, 20_000, prior=Prior.of(SCHEMA, held=2), brief=True).plan
-    assert told.beliefs is None
+    advice = advise(SCHEMA, 2, 20_000, held=2, brief=True)
+    assert advice.plan == advise(SCHEMA, 2, 20_000, prior=Prior.of(SCHEMA, held=2), brief=True).plan
+    assert advice.beliefs is None
     with pytest.raises(PlanError, match="held or prior, not both"):
         advise(SCHEMA, 2, 20_000, held=2, prior=Prior.of(SCHEMA))
 

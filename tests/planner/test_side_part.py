@@ -76,8 +76,8 @@ def test_the_share_has_the_least_predicted_score(advice):
 )
 def test_no_one_is_asked_where_it_does_not_pay(epsilon, ask, held):
     crowd = of_keys(np.full(KEYS, held), MEANS, uniform_values)
-    found = advise(crowd.schema, epsilon, PEOPLE, ask=ask, prior=crowd.prior(), brief=True)
-    assert not any("sign" in option.family.split("+") for option in found.options)
+    advice = advise(crowd.schema, epsilon, PEOPLE, ask=ask, prior=crowd.prior(), brief=True)
+    assert not any("sign" in option.family.split("+") for option in advice.options)
 
 
 def test_plans_whose_answers_do_not_use_it_have_none():
@@ -136,8 +136,8 @@ def test_over_sparse_beliefs_a_side_part_pays():
     ratios = np.array(best.regrets) / alone.regrets
     assert np.exp(np.log(ratios).mean()) <= 1 / GAIN
     assert best.score == max(best.regrets) <= max(alone.regrets)
-    left = best.plan.parts[0].share
-    assert best.people_factor == pytest.approx(0.5 / left), "fewer people are left for the keys"
+    key_share = best.plan.parts[0].share
+    assert best.people_factor == pytest.approx(0.5 / key_share), "fewer people are left for the keys"
 
 
 def test_over_dense_beliefs_or_if_these_are_likely_it_does_not():

@@ -13,12 +13,12 @@ def test_a_plan_is_kept_for_its_schema_and_the_epsilon_as_written():
     whole, point = Schema.of(5, "1", "5"), Schema.of(5, "1.0", "5")
     assert whole == point
     one, point_nought = Decimal("1"), Decimal("1.0")
-    kept = kept_plan(whole, "collision", one, {"cap": 2})
-    assert kept_plan(whole, "collision", one, {"cap": 2}) is kept
+    first_plan = kept_plan(whole, "collision", one, {"cap": 2})
+    assert kept_plan(whole, "collision", one, {"cap": 2}) is first_plan
     for schema, epsilon, cap in ((point, one, 2), (whole, point_nought, 2), (whole, one, 3)):
         plan = kept_plan(schema, "collision", epsilon, {"cap": cap})
         alone = Plan.of_document(schema, "collision", epsilon, "tight", {"cap": cap})
-        assert plan is not kept
+        assert plan is not first_plan
         assert plan.dumps() == alone.dumps()
 
 

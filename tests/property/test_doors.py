@@ -253,8 +253,8 @@ def test_what_devices_and_simulations_send_passes_all_doors(folder, name):
         assert honest(plan, list(report.cells))
         assert report.cells == batch[person]
         check_doors(plan, list(report.cells), folder)
-    one = simulate(plan, Population(plan.schema, people), 1, coins)
-    check_doors(plan, np.flatnonzero(one.counts).tolist(), folder)
+    tally = simulate(plan, Population(plan.schema, people), 1, coins)
+    check_doors(plan, np.flatnonzero(tally.counts).tolist(), folder)
 
 
 @pytest.mark.parametrize("code", [-1, 15, 256, 1 << 40])

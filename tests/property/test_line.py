@@ -272,9 +272,9 @@ def refused(schema, call):
     try:
         return call()
     except RecordError as error:
-        told = error
-    assert str(told) in RULES | {schema.outside()}
-    assert told.__cause__ is None
+        refusal = error
+    assert str(refusal) in RULES | {schema.outside()}
+    assert refusal.__cause__ is None
     return None
 
 
@@ -441,13 +441,13 @@ def test_a_plan_cut_short_is_refused(plan, data):
 
 def places(document) -> list[tuple]:
     """Every place in a JSON document."""
-    found: list[tuple] = []
+    paths: list[tuple] = []
     parts = document.items() if isinstance(document, dict) else enumerate(document)
     for name, part in parts:
-        found.append((name,))
+        paths.append((name,))
         if isinstance(part, dict | list):
-            found += [(name, *inner) for inner in places(part)]
-    return found
+            paths += [(name, *inner) for inner in places(part)]
+    return paths
 
 
 json_values = st.recursive(

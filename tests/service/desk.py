@@ -140,9 +140,9 @@ def fresh(
 
 def postgres_binaries() -> Path | None:
     """The newest PostgreSQL on this machine."""
-    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
-    if found:
-        return max(found, key=lambda path: float(path.parent.name))
+    folders = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    if folders:
+        return max(folders, key=lambda path: float(path.parent.name))
     on_path = shutil.which("initdb")
     return Path(on_path).resolve().parent if on_path else None
 

@@ -64,11 +64,11 @@ class Process:
         assert self.process.stdout is not None
         self.said = line = self.process.stdout.readline()
         """What it printed; the rest when it has ended."""
-        found = re.search(r"http://[^ ]+", line)
-        if found is None:
+        match = re.search(r"http://[^ ]+", line)
+        if match is None:
             self.kill()
             raise RuntimeError(self.log.read_text())
-        self.url = found[0]
+        self.url = match[0]
         self.port = int(self.url.rsplit(":", 1)[1])
         self.client = httpx.Client(base_url=self.url, timeout=30)
         while self.client.get("/ready").status_code != 200:

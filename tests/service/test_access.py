@@ -221,8 +221,8 @@ def test_someone_elsewhere_behind_a_proxy_is_not_the_own_machine(file_desk, name
         assert (answer.status_code, answer.json()["reason"]) == (403, "host")
     assert file_desk.send(fresh(1)).status_code == 200, "reports may come from everywhere"
     token = admin.add_token(file_desk.store, "admin")
-    asked = {**headers, **bearer(token)}
-    assert file_desk.get("/v1/collections/menu/tally", headers=asked).status_code == 200
+    all_headers = {**headers, **bearer(token)}
+    assert file_desk.get("/v1/collections/menu/tally", headers=all_headers).status_code == 200
 
 
 def test_who_revokes_the_last_token_locks_the_door(file_desk):
@@ -246,7 +246,7 @@ def test_a_deleted_collection_takes_its_tokens_but_opens_no_door(desk):
     admin.delete(desk.store, "menu")
     desk.die()
     again = Desk(desk.address, desk.folder)
-    assert [one.revoked for one in again.store.control.tokens.values()] == [True]
+    assert [token.revoked for token in again.store.control.tokens.values()] == [True]
     for headers in ({}, bearer(token)):
         assert again.get("/v1/collections", headers=headers).status_code == 401
     again.close()
@@ -303,15 +303,15 @@ def test_who_may_list_collections_is_told_the_nearest_name_and_nobody_else(guard
         "all": admin.add_token(guarded.store, "analyst"),
         "one": admin.add_token(guarded.store, "analyst", "menu"),
     }
-    said = {}
+    answers = {}
     for who, token in tokens.items():
         headers = {"authorization": f"Bearer {token}"}
         answer = guarded.get("/v1/collections/menuu/status", headers=headers)
-        said[who] = (answer.status_code, answer.json()["detail"])
-    assert said["all"] == (404, "there is no collection 'menuu'; did you mean menu?")
-    assert said["one"][0] == 403
-    assert "it takes one with the role analyst" in said["one"][1]
-    assert "menu?" not in said["one"][1]
+        answers[who] = (answer.status_code, answer.json()["detail"])
+    assert answers["all"] == (404, "there is no collection 'menuu'; did you mean menu?")
+    assert answers["one"][0] == 403
+    assert "it takes one with the role analyst" in answers["one"][1]
+    assert "menu?" not in answers["one"][1]
     public = guarded.get("/v1/collections/menuu")
     assert public.json()["detail"] == "there is no collection of this name"
     assert (

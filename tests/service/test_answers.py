@@ -36,22 +36,22 @@ def pairs(file_desk):
 def test_estimates_are_the_library_s(desk):
     desk.create()
     desk.send(fresh(200))
-    found = desk.get("/v1/collections/menu/estimates?level=0.9&after=clip").json()
+    document = desk.get("/v1/collections/menu/estimates?level=0.9&after=clip").json()
     expected = estimate(PLAN, tally_of(desk), level=0.9, after=["clip"]).document()
-    assert {key: found[key] for key in expected} == json.loads(json.dumps(expected))
-    assert found["plan"] == PLAN.hash
-    assert found["reports"] == 200
+    assert {key: document[key] for key in expected} == json.loads(json.dumps(expected))
+    assert document["plan"] == PLAN.hash
+    assert document["reports"] == 200
 
 
 def test_queries_and_the_matrix_are_the_library_s(pairs):
-    asked = ["frequency(k1 | k2)", "mean(k2 | k1, !k0)", "lift(k1 | k2)"]
-    found = pairs.get("/v1/collections/menu/queries", params={"q": asked}).json()
+    queries = ["frequency(k1 | k2)", "mean(k2 | k1, !k0)", "lift(k1 | k2)"]
+    document = pairs.get("/v1/collections/menu/queries", params={"q": queries}).json()
     source = Conditionals(pairs.plan, tally_of(pairs, pairs.plan))
-    assert found["answers"] == json.loads(json.dumps([a.document() for a in source.answers(asked)]))
+    assert document["answers"] == json.loads(json.dumps([a.document() for a in source.answers(queries)]))
     matrix = pairs.get("/v1/collections/menu/conditional?kind=frequency").json()
     assert matrix["keys"] == ["k0", "k1", "k2", "k3"]
     assert matrix["matrix"][0][0] is None
-    assert matrix["matrix"][1][2] == found["answers"][0]
+    assert matrix["matrix"][1][2] == document["answers"][0]
 
 
 @pytest.mark.parametrize("name", list(REGISTRY))
@@ -65,8 +65,8 @@ def test_queries_of_one_key_have_the_answers_of_estimates(file_desk, name):
     answers = file_desk.get("/v1/collections/menu/estimates").json()
     statistics = [part for part in ("frequency", "mean") if answers["keys"][1][part] is not None]
     for statistic in statistics:
-        asked = {"q": [f"{statistic}(k1)"]}
-        (query,) = file_desk.get("/v1/collections/menu/queries", params=asked).json()["answers"]
+        params = {"q": [f"{statistic}(k1)"]}
+        (query,) = file_desk.get("/v1/collections/menu/queries", params=params).json()["answers"]
         assert {**query, **answers["keys"][1][statistic]} == query
         assert query["estimator"] == answers["estimator"]
         raw = answers["keys"][1].get("raw")
@@ -74,10 +74,10 @@ def test_queries_of_one_key_have_the_answers_of_estimates(file_desk, name):
 
 
 def test_keys_that_no_view_holds_together_get_a_range(pairs):
-    asked = {"q": "frequency(k1 | k2, !k0)"}
-    (found,) = pairs.get("/v1/collections/menu/queries", params=asked).json()["answers"]
-    assert (found["how"], found["value"], found["stderr"]) == ("range", None, None)
-    assert found["low"] <= found["guess"] <= found["high"]
+    params = {"q": "frequency(k1 | k2, !k0)"}
+    (answer,) = pairs.get("/v1/collections/menu/queries", params=params).json()["answers"]
+    assert (answer["how"], answer["value"], answer["stderr"]) == ("range", None, None)
+    assert answer["low"] <= answer["guess"] <= answer["high"]
 
 
 @pytest.mark.parametrize("path", ["conditional", "queries?q=frequency(k1 | k2)"])
@@ -134,31 +134,31 @@ def test_all_that_is_offered_can_be_asked(pairs):
 def findings(desk, path="checks"):
     answer = desk.get(f"/v1/collections/menu/{path}")
     assert answer.status_code == 200, answer.text
-    return answer.json(), {found["check"]: found["verdict"] for found in answer.json()["findings"]}
+    return answer.json(), {finding["check"]: finding["verdict"] for finding in answer.json()["findings"]}
 
 
 def test_checks_tell_people_from_fakes(desk):
     desk.create()
     desk.send(fresh(300, stated="first day"))
-    found, verdicts = findings(desk)
-    assert not found["suspicious"]
-    assert found["latest_epoch"] is None
+    document, verdicts = findings(desk)
+    assert not document["suspicious"]
+    assert document["latest_epoch"] is None
     assert "change" not in verdicts
     desk.clock.advance(86_400)
     desk.send(fresh(300, stated="second day"))
-    found, verdicts = findings(desk)
-    assert not found["suspicious"]
-    assert found["latest_epoch"] == desk.epoch()
+    document, verdicts = findings(desk)
+    assert not document["suspicious"]
+    assert document["latest_epoch"] == desk.epoch()
     assert "change" in verdicts
     fakes = [{**report, "cells": [0, 2]} for report in fresh(200)]  # all of one view
     assert desk.send(fakes).json()["accepted"] == 200
-    found, verdicts = findings(desk)
-    assert found["suspicious"]
+    document, verdicts = findings(desk)
+    assert document["suspicious"]
     assert verdicts["views"] == "suspicious"
     desk.clock.advance(3 * 86_400)
     desk.keep()
     sealed, again = findings(desk)
-    assert (sealed["latest_epoch"], again) == (found["latest_epoch"], verdicts)
+    assert (sealed["latest_epoch"], again) == (document["latest_epoch"], verdicts)
     assert desk.get("/v1/collections/menu/checks?false_alarm=2").status_code == 400
 
 
@@ -166,15 +166,15 @@ def test_how_far_fakes_may_have_moved_each_answer_is_the_library_s(desk):
     desk.create()
     desk.send(fresh(300, stated="fakes"))
     path = "/v1/collections/menu/fakes"
-    found = desk.get(path + "?share=0.05").json()
+    document = desk.get(path + "?share=0.05").json()
     tally = Tally.parse(PLAN, desk.get("/v1/collections/menu/tally").content)
-    exact = [one.document() for one in reach(PLAN, tally, 0.05)]
-    held = [{**one, "frequency": [min(max(end, 0), 1) for end in one["frequency"]]} for one in exact]
-    assert found["keys"] == held
+    exact = [row.document() for row in reach(PLAN, tally, 0.05)]
+    held = [{**row, "frequency": [min(max(end, 0), 1) for end in row["frequency"]]} for row in exact]
+    assert document["keys"] == held
     assert held != exact
-    assert (found["share"], found["views"], found["reports"]) == (0.05, "drawn", 300)
+    assert (document["share"], document["views"], document["reports"]) == (0.05, "drawn", 300)
     chosen = desk.get(path + "?share=0.05&views=chosen&key=Pepsi").json()
-    (exact,) = [one.document() for one in reach(PLAN, tally, 0.05, ["Pepsi"], views="chosen")]
+    (exact,) = [row.document() for row in reach(PLAN, tally, 0.05, ["Pepsi"], views="chosen")]
     assert chosen["keys"][0]["mean"] == exact["mean"]
     assert chosen["keys"][0]["frequency"] == [min(max(end, 0), 1) for end in exact["frequency"]]
     nothing = desk.get(path + "?share=0&key=Pepsi").json()["keys"][0]
@@ -192,9 +192,9 @@ def test_whatever_is_fake_honest_answers_lie_where_answers_can(file_desk, mechan
     file_desk.create("some", plan)
     file_desk.send(fresh(100, plan, stated="some"), name="some", plan=plan.hash)
     for share in ("0.5", "0.999999", "0.9999999999999999"):
-        for one in file_desk.get(f"/v1/collections/some/fakes?share={share}").json()["keys"]:
+        for row in file_desk.get(f"/v1/collections/some/fakes?share={share}").json()["keys"]:
             for part, low, high in (("frequency", 0, 1), ("mean", 1, 5), ("mass", -1, 1)):
-                ends = one[part] or [None]
+                ends = row[part] or [None]
                 assert ends == [None, None] or ends == [None] or low <= ends[0] <= ends[1] <= high
 
 
@@ -204,12 +204,12 @@ def test_fakes_may_have_hidden_what_no_report_speaks_of(file_desk):
     file_desk.create("many", many)
     assert file_desk.get("/v1/collections/many/fakes").status_code == 400, "no reports at all"
     file_desk.send(fresh(25, many, {"k1": 4}, "few"), name="many", plan=many.hash)
-    seen = Tally.parse(many, file_desk.get("/v1/collections/many/tally").content)
-    asked = seen.counts[many.layout.own]
-    found = file_desk.get("/v1/collections/many/fakes").json()["keys"]
-    assert [one["frequency"] == [None, None] for one in found] == (asked == 0).tolist()
-    assert {one["mass"] for one in found} == {None}
-    silent = many.schema.keys[int((asked == 0).argmax())]
+    tally = Tally.parse(many, file_desk.get("/v1/collections/many/tally").content)
+    numbers = tally.counts[many.layout.own]
+    rows = file_desk.get("/v1/collections/many/fakes").json()["keys"]
+    assert [row["frequency"] == [None, None] for row in rows] == (numbers == 0).tolist()
+    assert {row["mass"] for row in rows} == {None}
+    silent = many.schema.keys[int((numbers == 0).argmax())]
     (alone,) = file_desk.get(f"/v1/collections/many/fakes?key={silent}").json()["keys"]
     assert alone == {"key": silent, "frequency": [None, None], "mean": [None, None], "mass": None}
     chain = plan_of("sized")
@@ -231,9 +231,9 @@ def test_the_tally_is_counted_as_reports_come(desk):
     for number in (3, 40, 1):
         desk.send(fresh(number))
         total += number
-        found = desk.get("/v1/collections/menu/tally", headers={"accept": "application/json"}).json()
-        assert found["reports"] == total
-        assert found["counts"] == tally_of(desk).counts.tolist()
+        document = desk.get("/v1/collections/menu/tally", headers={"accept": "application/json"}).json()
+        assert document["reports"] == total
+        assert document["counts"] == tally_of(desk).counts.tolist()
 
 
 def test_an_answer_is_remembered_until_something_changes(file_desk, monkeypatch):
@@ -267,7 +267,7 @@ def test_estimates_do_not_wait_behind_analyses(file_desk):
     answers.heavy.pool.submit(done.wait, 60)
 
     async def work():
-        asked = [
+        tasks = [
             asyncio.ensure_future(file_desk.client.get(f"/v1/collections/menu/{path}"))
             for path in ("checks", "fakes", "estimates?estimator=shrunk")
         ]
@@ -276,9 +276,9 @@ def test_estimates_do_not_wait_behind_analyses(file_desk):
             (await file_desk.client.get(f"/v1/collections/menu/{path}")).status_code
             for path in ("estimates", "estimates?level=0.5", "tally")
         ]
-        waiting = [one.done() for one in asked]
+        waiting = [task.done() for task in tasks]
         done.set()
-        return light, waiting, [(await one).status_code for one in asked]
+        return light, waiting, [(await task).status_code for task in tasks]
 
     assert file_desk.run(work()) == ([200] * 3, [False] * 3, [200] * 3)
 
@@ -288,12 +288,12 @@ def test_work_of_many_parts_ends_when_nobody_waits(file_desk, monkeypatch):
     plan = plan_of("pairs", 30)
     file_desk.create("many", plan)
     file_desk.send(fresh(5, plan, {"k1": 4}), name="many", plan=plan.hash)
-    answers, asked = file_desk.service.answers, []
+    answers, queries = file_desk.service.answers, []
     step = file_desk.service.settings.answer_seconds / 10
     answer = Conditionals.answer
 
     def slow(self, query):
-        asked.append(query)
+        queries.append(query)
         file_desk.clock.advance(step)
         return answer(self, query)
 
@@ -303,8 +303,8 @@ def test_work_of_many_parts_ends_when_nobody_waits(file_desk, monkeypatch):
         assert (response.status_code, response.json()["reason"]) == (503, "late")
         assert response.headers["retry-after"] == "10"
         answers.heavy.pool.submit(int).result(30)
-        assert len(asked) in (10, 11)
-        asked.clear()
+        assert len(queries) in (10, 11)
+        queries.clear()
 
 
 @pytest.mark.parametrize("mechanism", ["kvue", "pairs", "collision"])
@@ -316,8 +316,8 @@ def test_a_query_of_too_many_keys_is_refused(file_desk, mechanism):
         given = ", ".join(f"k{i}" for i in range(1, number + 1))
         begun = time.monotonic()
         for text in (f"frequency(k0 | {given})", f"lift(k0 | !{given})", f"mean(k0 | {given})"):
-            asked = {"q": ["mean(k1 | k2)", text]}
-            answer = file_desk.get("/v1/collections/many/queries", params=asked)
+            params = {"q": ["mean(k1 | k2)", text]}
+            answer = file_desk.get("/v1/collections/many/queries", params=params)
             assert (answer.status_code, answer.json()["reason"]) == (400, "invalid"), number
             assert "at most 6 keys" in answer.json()["detail"] or mechanism == "kvue", number
         assert time.monotonic() < begun + 30, number
@@ -419,12 +419,12 @@ def test_segments_are_exported_and_add_up(file_desk):
 
 async def _events(desk, path, number, token=None):
     """The first events of a stream, straight from the application; it must end by itself then."""
-    found, done = [], asyncio.Event()
+    events, done = [], asyncio.Event()
 
     async def send(message):
         if message["type"] == "http.response.body" and message["body"]:
-            found.append(message["body"].decode())
-            if len(found) >= number:
+            events.append(message["body"].decode())
+            if len(events) >= number:
                 done.set()
 
     async def receive():
@@ -445,7 +445,7 @@ async def _events(desk, path, number, token=None):
     task = asyncio.ensure_future(desk.app(scope, receive, send))
     await asyncio.wait_for(done.wait(), 20)
     await asyncio.wait_for(task, 20)
-    return found
+    return events
 
 
 def test_live_answers_follow_what_comes(desk):
@@ -463,7 +463,7 @@ def test_live_answers_follow_what_comes(desk):
     kinds = [event.split("\n")[0] for event in events]
     assert kinds == ["event: tally", "event: estimates"] * 2
     data = [json.loads(event.split("data: ")[1]) for event in events]
-    assert [found["reports"] for found in data] == [5, 5, 8, 8]
+    assert [event["reports"] for event in data] == [5, 5, 8, 8]
     assert desk.service.streams == 0
 
 
@@ -492,17 +492,17 @@ def test_a_stream_is_never_more_than_a_second_behind(database, tmp_path):
                  "query_string": b"", "headers": [(b"host", b"127.0.0.1")], "http_version": "1.1",
                  "scheme": "http"}  # fmt: skip
         watching = asyncio.ensure_future(first.app(scope, receive, send))
-        sent = []
+        times = []
         for _ in range(3):
             await asyncio.to_thread(second.send, fresh(1))
-            sent.append(loop.time())
+            times.append(loop.time())
             for _ in range(2):
                 await asyncio.sleep(0.5)
                 first.service.writer.tick()
             await asyncio.sleep(0.1)
         first.service.draining.set()
         await watching
-        return [min(at for at, reports in came if reports >= n + 1) - sent[n] for n in range(3)]
+        return [min(at for at, reports in came if reports >= n + 1) - times[n] for n in range(3)]
 
     assert max(first.run(watched())) < 1.0 + 1.0, "the machine's own delays beside"
     first.close()
@@ -553,13 +553,13 @@ def test_another_process_s_reports_are_seen_within_a_tick(database, tmp_path):
     assert first.send(fresh(5)).status_code == 200
     assert first.get("/v1/collections/menu/estimates").json()["reports"] == 9
     for number in (6, 1):
-        sent = fresh(number)
-        second.send(sent)
-        first.send(sent)
+        reports = fresh(number)
+        second.send(reports)
+        first.send(reports)
     first.service.writer.tick()
-    found = first.get("/v1/collections/menu/tally", headers={"accept": "application/json"}).json()
-    assert found["reports"] == 16
-    assert found["counts"] == first.store.counts_stored(first.store.control.named("menu").round).tolist()
+    tally = first.get("/v1/collections/menu/tally", headers={"accept": "application/json"}).json()
+    assert tally["reports"] == 16
+    assert tally["counts"] == first.store.counts_stored(first.store.control.named("menu").round).tolist()
     first.clock.advance(3 * 86_400)
     first.keep()
     second.send(fresh(2), epoch=first.epoch())
@@ -583,8 +583,8 @@ def test_a_collection_of_parts_is_counted_and_answered(desk, listed):
     desk.send(fresh(200, plan, {"Fries": 2, "Salad": 5}), plan=plan.hash)
     tally = tally_of(desk, plan)
     assert tally.reports == 200
-    found = desk.get("/v1/collections/menu/estimates").json()
+    document = desk.get("/v1/collections/menu/estimates").json()
     expected = estimate(plan, tally).document()
-    assert {key: found[key] for key in expected} == json.loads(json.dumps(expected))
-    asked = desk.get("/v1/collections/menu/queries", params={"q": "frequency(Fries | Salad)"})
-    assert asked.status_code == (200 if "pairs" in listed else 400)
+    assert {key: document[key] for key in expected} == json.loads(json.dumps(expected))
+    answer = desk.get("/v1/collections/menu/queries", params={"q": "frequency(Fries | Salad)"})
+    assert answer.status_code == (200 if "pairs" in listed else 400)

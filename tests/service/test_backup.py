@@ -55,41 +55,41 @@ def filled(desk: Desk) -> dict[str, list]:
 def everything(desk: Desk, headers: dict[str, str] | None = None) -> dict[str, object]:
     """What analysts see of all collections."""
     desk.service.writer.tick()
-    seen: dict[str, object] = {}
+    contents: dict[str, object] = {}
     for name in desk.store.control.collections:
         path = f"/v1/collections/{name}"
-        seen[name] = desk.get(f"{path}/status", headers=headers).json()
-        seen[name, "tally"] = [
-            desk.get(f"{path}/tally?round={one.number}", headers=headers).content
-            for one in desk.store.control.named(name).rounds
+        contents[name] = desk.get(f"{path}/status", headers=headers).json()
+        contents[name, "tally"] = [
+            desk.get(f"{path}/tally?round={round_.number}", headers=headers).content
+            for round_ in desk.store.control.named(name).rounds
         ]
-    return seen
+    return contents
 
 
 def test_a_backup_of_either_kind_is_restored_as_either(desk, target, tmp_path):
-    sent = filled(desk)
+    reports = filled(desk)
     token = admin.add_token(desk.store, "admin")
     headers = {"authorization": f"Bearer {token}"}
     facts = backup.backup(desk.address, desk.folder / "segments", tmp_path / "copy")
     assert facts["files"] == 4, "two epochs of a file and a manifest each"
-    seen = everything(desk, headers)
+    contents = everything(desk, headers)
     desk.send(fresh(5))  # after the backup: not in it
     restore(tmp_path / "copy", target, tmp_path / "other" / "segments")
     clock = desk.clock
     desk.close()
     again = Desk(target, tmp_path / "other", clock)
-    assert everything(again, headers) == seen
+    assert everything(again, headers) == contents
     assert [verdict.findings for verdict in verify(again.store, tmp_path / "other" / "segments")] == [
         [], [], []
     ]  # fmt: skip
-    answer = again.send(sent["new"])
+    answer = again.send(reports["new"])
     assert answer.json() == {"accepted": 20, "failed": []}
-    assert everything(again, headers) == seen, "ids that the backup holds count once"
-    late = again.send(sent["old"], epoch=int(NOW) // DAY)
+    assert everything(again, headers) == contents, "ids that the backup holds count once"
+    late = again.send(reports["old"], epoch=int(NOW) // DAY)
     assert late.json()["reason"] == "closed_epoch"
     assert again.send(fresh(3)).status_code == 200
-    made = {"name": "next", "plan": plan_of("kvoh").document()}
-    assert again.post("/v1/collections", json=made, headers=headers).status_code == 201
+    body = {"name": "next", "plan": plan_of("kvoh").document()}
+    assert again.post("/v1/collections", json=body, headers=headers).status_code == 201
     assert again.store.control.named("next").id == 3, "numbers go on where they were"
     again.clock.advance(3 * DAY)
     again.keep()
@@ -119,18 +119,18 @@ def test_a_backup_is_as_of_one_moment_while_two_collectors_write(database, tmp_p
     desk.create()
     desk.send(fresh(40))
     other = Desk(database, tmp_path)
-    real, sent = backup.copy_table, []
+    real, statuses = backup.copy_table, []
 
     def slow(source, session, table):
-        for one in (desk, other):  # between any two tables more comes, from both
-            sent.append(one.send(fresh(7)).status_code)
+        for collector in (desk, other):  # between any two tables more comes, from both
+            statuses.append(collector.send(fresh(7)).status_code)
         real(source, session, table)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backup, "copy_table", slow)
         backup.backup(database, tmp_path / "segments", tmp_path / "copy")
-    assert len(sent) >= 18
-    assert set(sent) == {200}
+    assert len(statuses) >= 18
+    assert set(statuses) == {200}
     store = store_at(str(tmp_path / "copy" / "store.sqlite"))
     store.open(serving=False)
     (verdict,) = verify(store, tmp_path / "copy" / "segments")
@@ -209,7 +209,7 @@ def remove(path):
 
 def swap(path):
     """A sound file of another epoch in its place."""
-    other = next(one for one in path.parents[3].rglob(path.name) if one != path)
+    other = next(candidate for candidate in path.parents[3].rglob(path.name) if candidate != path)
     path.write_bytes(other.read_bytes())
 
 
@@ -248,9 +248,9 @@ def test_segments_are_their_owners_alone_whatever_the_mask(file_desk, tmp_path):
     finally:
         os.umask(before)
     for root in (file_desk.folder / "segments", tmp_path / "copy", tmp_path / "deep"):
-        found = [root, *root.rglob("*")]
-        assert len(found) > 8
-        for path in found:
+        paths = [root, *root.rglob("*")]
+        assert len(paths) > 8
+        for path in paths:
             assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
@@ -258,9 +258,9 @@ def test_what_is_restored_is_its_owners_alone(file_desk, tmp_path):
     filled(file_desk)
     backup.backup(file_desk.address, file_desk.folder / "segments", tmp_path / "copy")
     restore(tmp_path / "copy", str(tmp_path / "new.sqlite"), tmp_path / "new.segments")
-    made = [tmp_path / "new.sqlite", *(tmp_path / "new.segments").rglob("*")]
-    made += (tmp_path / "copy").rglob("*")
-    files = [path for path in made if path.is_file()]
+    paths = [tmp_path / "new.sqlite", *(tmp_path / "new.segments").rglob("*")]
+    paths += (tmp_path / "copy").rglob("*")
+    files = [path for path in paths if path.is_file()]
     assert len(files) > 8
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 

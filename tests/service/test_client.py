@@ -73,12 +73,12 @@ class Wire(httpx.BaseTransport):
         for end, changed in self.gets.items():
             if request.url.path.endswith(end):
                 return streamed(httpx.Response(200, content=changed))
-        found = self.desk.ask(
+        answer = self.desk.ask(
             request.method, request.url.path, content=body, headers=dict(request.headers)
         )
         if fault == "lost":
             raise httpx.ReadTimeout("lost")
-        return streamed(found)
+        return streamed(answer)
 
     @property
     def posts(self) -> list[bytes]:
@@ -175,10 +175,12 @@ def test_a_response_that_is_lost_makes_no_second_report(phone):
 
 
 def test_a_function_is_called_for_the_record_once_the_plan_is_verified(phone, monkeypatch):
-    seen, called = [], []
+    records, called = [], []
     drawn = Plan.report_as_client
     monkeypatch.setattr(
-        Plan, "report_as_client", lambda plan, record, *a: seen.append(record) or drawn(plan, record, *a)
+        Plan,
+        "report_as_client",
+        lambda plan, record, *a: records.append(record) or drawn(plan, record, *a),
     )
 
     def record() -> dict[str, float]:
@@ -191,7 +193,7 @@ def test_a_function_is_called_for_the_record_once_the_plan_is_verified(phone, mo
     assert called == []
     assert client.answer("menu", record).counted
     assert client.answer("menu", record).counted
-    assert (seen, called) == ([RECORD], [0])
+    assert (records, called) == ([RECORD], [0])
 
 
 @pytest.mark.parametrize("token", ["", " ", "a b", "a\nb", "\x00", 3])
@@ -331,12 +333,12 @@ def test_the_same_coins_on_a_changed_record_would_give_it_away(phone):
     """Why there is a commitment: without it a lost ledger would tell more by the same coins."""
     client = phone.start()
     client.answer("menu", RECORD)
-    kept = json.loads(phone.secret_file.read_text())
-    coins = DeviceCoins(bytes.fromhex(kept["secret"]))
-    again = PLAN.report_as_client(RECORD, coins, kept["device"])
+    document = json.loads(phone.secret_file.read_text())
+    coins = DeviceCoins(bytes.fromhex(document["secret"]))
+    again = PLAN.report_as_client(RECORD, coins, document["device"])
     (entry,) = client.answers("menu")
     assert again.cells == entry.report.cells
-    views = {PLAN.report_as_client(dict.fromkeys(PLAN.schema.keys, v), coins, kept["device"]).cells
+    views = {PLAN.report_as_client(dict.fromkeys(PLAN.schema.keys, v), coins, document["device"]).cells
              for v in (1, 5)} | {again.cells}  # fmt: skip
     assert len(views) > 1
     assert len({cells[0] for cells in views}) == 1, "the same view: two points of one word"
@@ -424,13 +426,13 @@ def test_a_stop_between_the_two_files_costs_nothing_and_sends_nothing(phone, mon
 
 def test_the_files_are_private_and_hold_no_record(phone):
     phone.start().answer("menu", {"Pepsi": 4.25})
-    kept = json.loads(phone.secret_file.read_text())
+    document = json.loads(phone.secret_file.read_text())
     for path in (phone.ledger, phone.secret_file):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert "Pepsi" not in path.read_text()
         assert "4.25" not in path.read_text()
     assert "cells" not in phone.secret_file.read_text(), "kept apart: no report"
-    assert kept["secret"] not in phone.ledger.read_text(), "kept apart: no secret"
+    assert document["secret"] not in phone.ledger.read_text(), "kept apart: no secret"
 
 
 def test_the_secret_may_lie_elsewhere(phone, tmp_path):
@@ -464,13 +466,13 @@ def chance(coins_of: Any) -> float:
     """The p-value of 3000 devices' reports against the plan's law for one record."""
     plan = plan_of(keys=["Pepsi"])
     (channel,) = plan.channels
-    seen = Counter(
+    counts = Counter(
         plan.report_as_client({"Pepsi": 5}, coins_of(number), "device").cells[1] - 1
         for number in range(3000)
     )
     law = [channel.lie, channel.lie, channel.keep]
     expected = [3000 * weight / 2**32 for weight in law]
-    value = sum((seen[cell] - most) ** 2 / most for cell, most in enumerate(expected))
+    value = sum((counts[cell] - most) ** 2 / most for cell, most in enumerate(expected))
     return float(chi2.sf(value, 2))
 
 
@@ -486,8 +488,10 @@ def test_reports_by_device_secrets_follow_the_law():
 
 def test_two_plans_share_no_coins_and_two_devices_no_ids(phone, tmp_path):
     coins = DeviceCoins(bytes(range(32)))
-    one, two = plan_of(), plan_of("kvoh")
-    assert list(coins.under(one.hash).words("d", 0, 8)) != list(coins.under(two.hash).words("d", 0, 8))
+    first, second = plan_of(), plan_of("kvoh")
+    assert list(coins.under(first.hash).words("d", 0, 8)) != list(
+        coins.under(second.hash).words("d", 0, 8)
+    )
     phone.desk.create("second", plan_of("kvoh"))
     devices = [phone, Phone(phone.desk, tmp_path / "two")]
     for device in devices:
@@ -912,23 +916,23 @@ def said_of(phone: Phone, **epoch: object) -> None:
 def test_a_collector_cannot_mark_a_device_by_its_epoch(phone, tmp_path):
     """Whatever it says to each, a report carries the number that everyone's carries, or none leaves."""
     own = phone.desk.epoch()
-    sent = set()
+    epochs = set()
     for number, (now, seconds) in enumerate(
         [(own + step, 86_400) for step in (-1000, -2, -1, 0, 1, 2, 77)]
         + [(int(phone.desk.clock.now()) // length, length) for length in (1, 60, 3599, 86_399, 86_401)]
         + [(own, 1), (0, 10**9), (1000, 2**31), (own, 604_800)]
     ):
-        one = Phone(phone.desk, tmp_path / f"device{number}")
-        said_of(one, now=now, seconds=seconds)
-        client = one.start()
+        device = Phone(phone.desk, tmp_path / f"device{number}")
+        said_of(device, now=now, seconds=seconds)
+        client = device.start()
         try:
             client.answer("menu", RECORD)
         except ClientError as error:
             assert "nothing was sent" in str(error)  # noqa: PT017
             assert client.spent == 0
-            assert one.wire.posts == []
-        sent |= {json.loads(body)["epoch"] for body in one.wire.posts}
-    assert sent == {own}
+            assert device.wire.posts == []
+        epochs |= {json.loads(body)["epoch"] for body in device.wire.posts}
+    assert epochs == {own}
 
 
 def test_only_a_few_lengths_of_epochs_are_answered_in(phone):
@@ -982,11 +986,11 @@ def test_a_closed_epoch_drops_the_report_for_good_and_says_so(phone):
     phone.desk.keep()
     outcome = phone.start().answer("menu", RECORD)
     assert (outcome.state, outcome.reason) == ("dropped", "closed_epoch")
-    sent = len(phone.wire.posts)
+    count = len(phone.wire.posts)
     for record in (RECORD, OTHER):
         assert phone.start().answer("menu", record).state == "dropped"
     assert phone.start().flush(refused=True) == []
-    assert len(phone.wire.posts) == sent
+    assert len(phone.wire.posts) == count
     assert len(set(phone.wire.posts)) == 1, "never under another epoch or id"
     assert phone.start().spent == PLAN.proven, "it may have been counted"
     assert phone.desk.reports() == 1
@@ -1023,8 +1027,8 @@ def test_every_reason_of_the_collector_is_judged_as_its_table_says():
         state = judge(Response(kind.status, {}, body), "a" * 32, 0.0).state
         final = "dropped" if reason in FINAL else "refused"
         assert state == ("waiting" if kind.retry or kind.status >= 500 else final), reason
-        one = {"id": "a" * 32, "reason": reason, "retry": kind.retry}
-        body = json.dumps({"accepted": 3, "failed": [one]}).encode()
+        failure = {"id": "a" * 32, "reason": reason, "retry": kind.retry}
+        body = json.dumps({"accepted": 3, "failed": [failure]}).encode()
         state = judge(Response(200, {}, body), "a" * 32, 0.0).state
         assert state == ("waiting" if kind.retry else final), reason
         assert judge(Response(200, {}, body), "b" * 32, 0.0).state == "counted"
@@ -1094,10 +1098,10 @@ def test_several_processes_on_one_state_give_one_report(tmp_path):
     workers = [context.Process(target=_answer, args=(tmp_path, queue)) for _ in range(4)]
     for worker in workers:
         worker.start()
-    told = {queue.get(timeout=60) for _ in workers}
+    results = {queue.get(timeout=60) for _ in workers}
     for worker in workers:
         worker.join()
-    assert len(told) == 1
+    assert len(results) == 1
     assert Ledger(tmp_path / "ledger.json").spent == PLAN.proven
 
 
@@ -1151,13 +1155,15 @@ def test_requests_carry_nothing_that_links_two_of_them(phone, tmp_path):
     phone.start().answer("menu", RECORD)
     phone.start().answer("menu", RECORD)
     second.start().answer("menu", OTHER)
-    headers = [found for _, _, _, found in phone.wire.seen]
-    assert not any({"cookie", "if-none-match", "referer", "authorization"} & set(one) for one in headers)
-    for found in headers:
-        found.pop("content-length", None)
-    kinds = {(method, tuple(sorted(found.items()))) for method, _, _, found in phone.wire.seen}
+    headers = [fields for _, _, _, fields in phone.wire.seen]
+    assert not any(
+        {"cookie", "if-none-match", "referer", "authorization"} & set(fields) for fields in headers
+    )
+    for fields in headers:
+        fields.pop("content-length", None)
+    kinds = {(method, tuple(sorted(fields.items()))) for method, _, _, fields in phone.wire.seen}
     assert len(kinds) == 2, "all GETs are alike, and all POSTs"
-    assert {found["user-agent"] for found in headers} == {"keyveil"}
+    assert {fields["user-agent"] for fields in headers} == {"keyveil"}
 
 
 def test_every_request_has_a_connection_of_its_own(tmp_path):
@@ -1206,7 +1212,7 @@ def test_redirects_are_not_followed(phone):
 
 def test_an_ingest_token_goes_with_reports_only(phone):
     phone.start(token="kv_abc").answer("menu", RECORD)
-    assert ["authorization" in found for method, _, _, found in phone.wire.seen] == [
+    assert ["authorization" in fields for method, _, _, fields in phone.wire.seen] == [
         method == "POST" for method, _, _, _ in phone.wire.seen
     ]
 
@@ -1220,10 +1226,10 @@ def test_nothing_is_logged_of_the_record(phone, caplog, capfd):
         phone.start().answer("menu", {"Salad": 3.75})
     (entry,) = [json.loads(body)["reports"][0] for body in phone.wire.posts[:1]]
     out = capfd.readouterr()
-    said = caplog.text + out.out + out.err + repr(caught.value) + repr(phone.start().answers())
-    said += phone.desk.log.getvalue()
+    output = caplog.text + out.out + out.err + repr(caught.value) + repr(phone.start().answers())
+    output += phone.desk.log.getvalue()
     for secret in ("Pepsi", "Salad", "4.25", "3.75", entry["id"]):
-        assert secret not in said
+        assert secret not in output
 
 
 def test_a_device_never_falls_silent_because_of_a_record(file_desk, tmp_path):
@@ -1274,11 +1280,14 @@ def test_the_ledger_shows_what_was_told_to_whom_and_what_waits(phone, monkeypatc
         r"waits +\S+ third: tried 4 times, not sent again before 2027-01-15 \d\d:\d\d UTC", shown
     )
     assert "Pepsi" not in shown
-    told = json.loads(command("ledger", "--state", str(phone.ledger), "--json").stdout)
-    assert (Decimal(told["spent"]), Decimal(told["left"]), told["cap"]) == (spent, left, "4")
-    assert sum(map(Decimal, told["collections"].values())) == spent
-    assert [one["state"] for one in told["answers"]] == ["counted"] * 3 + ["refused", "waiting"]
-    assert not any("report" in one or "cells" in one for one in told["answers"])
+    document = json.loads(command("ledger", "--state", str(phone.ledger), "--json").stdout)
+    assert (Decimal(document["spent"]), Decimal(document["left"]), document["cap"]) == (spent, left, "4")
+    assert sum(map(Decimal, document["collections"].values())) == spent
+    assert [answer["state"] for answer in document["answers"]] == ["counted"] * 3 + [
+        "refused",
+        "waiting",
+    ]
+    assert not any("report" in answer or "cells" in answer for answer in document["answers"])
     assert before == {path: path.read_bytes() for path in phone.folder.iterdir()}, "only looked at"
 
 

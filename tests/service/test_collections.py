@@ -25,13 +25,13 @@ def reason(answer):
 
 
 def test_a_collection_is_made_listed_and_shown(desk):
-    made = desk.create(people=100)
-    assert made["state"] == "open"
-    assert made["plan"] == PLAN.hash
-    assert made["epoch"]["now"] == desk.epoch()
-    assert made.pop("warnings") == []
-    assert desk.get("/v1/collections/menu").json() == made
-    assert desk.get("/v1/collections").json() == {"collections": [made]}
+    document = desk.create(people=100)
+    assert document["state"] == "open"
+    assert document["plan"] == PLAN.hash
+    assert document["epoch"]["now"] == desk.epoch()
+    assert document.pop("warnings") == []
+    assert desk.get("/v1/collections/menu").json() == document
+    assert desk.get("/v1/collections").json() == {"collections": [document]}
     status = desk.get("/v1/collections/menu/status").json()
     assert status["terms"]["people"] == 100
     assert status["rounds"][0]["reports"] == 0
@@ -153,15 +153,15 @@ def test_one_collection_that_cannot_be_sealed_holds_up_no_other(file_desk):
     for name in ("first", "second"):
         file_desk.create(name)
         file_desk.send(fresh(4), name=name)
-    made = file_desk.store.control.named("first")
-    (file_desk.folder / "segments" / f"first.{made.id}").write_text("in the way")
+    collection = file_desk.store.control.named("first")
+    (file_desk.folder / "segments" / f"first.{collection.id}").write_text("in the way")
     file_desk.clock.advance(3 * 86_400)
     with pytest.raises(OSError, match="exists"):
         file_desk.keep()
     second = file_desk.status("second")["rounds"][0]
     assert [sealed["reports"] for sealed in second["sealed_epochs"]] == [4]
     assert file_desk.status("first")["rounds"][0]["sealed_epochs"] == []
-    (file_desk.folder / "segments" / f"first.{made.id}").unlink()
+    (file_desk.folder / "segments" / f"first.{collection.id}").unlink()
     file_desk.keep()
     first = file_desk.status("first")["rounds"][0]
     assert [sealed["reports"] for sealed in first["sealed_epochs"]] == [4]
@@ -173,8 +173,8 @@ def test_an_interactive_mechanism_runs_in_rounds(desk):
     nothing = desk.post("/v1/collections/menu/rounds")
     assert reason(nothing) == (409, "state")
     assert "round 1 has no reports" in nothing.json()["detail"]
-    sent = fresh(400, plan)
-    assert desk.send(sent, plan=plan.hash).json()["accepted"] == 400
+    reports = fresh(400, plan)
+    assert desk.send(reports, plan=plan.hash).json()["accepted"] == 400
     tally = Tally.parse(plan, desk.get("/v1/collections/menu/tally").content)
     answer = desk.post("/v1/collections/menu/rounds")
     assert answer.status_code == 201
@@ -184,7 +184,7 @@ def test_an_interactive_mechanism_runs_in_rounds(desk):
     assert second.chain["parent"] == plan.hash
     late = desk.send(fresh(1, plan), plan=plan.hash)
     assert reason(late) == (410, "closed_round")
-    assert desk.send(sent[:5], plan=plan.hash).status_code == 200, "it was counted"
+    assert desk.send(reports[:5], plan=plan.hash).status_code == 200, "it was counted"
     assert desk.send(fresh(50, second), plan=second.hash).json()["accepted"] == 50
     estimates = desk.get("/v1/collections/menu/estimates").json()
     assert (estimates["round"], estimates["reports"]) == (2, 50)
@@ -255,13 +255,13 @@ def test_a_new_version_names_what_is_unsafe(desk):
     desk.create("old")
     new = Plan.of(Schema.of([*KEYS[:2], "Tea"], 0, 5), "privkv", 2)
     desk.create("new", new, replaces="old")
-    found = desk.get("/v1/collections/old/compare/new").json()
-    assert set(found["unsafe"]) == {"epsilon", "total epsilon", "keys removed", "ranges", "mechanism"}
-    changes = {d["what"]: (d["old"], d["new"]) for d in found["differences"]}
+    answer = desk.get("/v1/collections/old/compare/new").json()
+    assert set(answer["unsafe"]) == {"epsilon", "total epsilon", "keys removed", "ranges", "mechanism"}
+    changes = {d["what"]: (d["old"], d["new"]) for d in answer["differences"]}
     assert set(changes) >= {"keys added", "proven epsilon"}
     assert changes["mechanism"] == (PLAN.mechanism_name, "privkv")
-    assert not found["comparable"]
-    assert found["epsilon_of_both"] == str(PLAN.proven + new.proven)
+    assert not answer["comparable"]
+    assert answer["epsilon_of_both"] == str(PLAN.proven + new.proven)
     back = desk.get("/v1/collections/new/compare/old").json()
     assert "epsilon" not in back["unsafe"]
     assert desk.get("/v1/collections/new/compare/nothing").status_code == 404
@@ -272,11 +272,11 @@ def test_a_new_version_names_what_is_unsafe(desk):
 
 
 def test_the_same_plan_is_answered_once(tmp_path):
-    found = compare_plans(PLAN, PLAN)
-    assert found["same_plan"]
-    assert found["unsafe"] == ["plan"]
-    assert "the collection that asks second gets no report" in found["differences"][0]["unsafe"]
-    assert found["epsilon_of_both"] == text(PLAN.proven)
+    comparison = compare_plans(PLAN, PLAN)
+    assert comparison["same_plan"]
+    assert comparison["unsafe"] == ["plan"]
+    assert "the collection that asks second gets no report" in comparison["differences"][0]["unsafe"]
+    assert comparison["epsilon_of_both"] == text(PLAN.proven)
     ledger = Ledger(tmp_path / "ledger.json", 9)
     ledger.answer(PLAN, {"Pepsi": 4}, collection="old")
     with pytest.raises(BudgetError, match="another collection"):
@@ -313,27 +313,27 @@ def test_what_both_tell_is_what_the_ledger_adds_up_over_all_rounds(tmp_path, mec
             break
     ledger.answer(PLAN, {"Pepsi": 4}, collection="menu")
     assert rounds >= 2
-    said = Decimal(compare_plans(first, PLAN)["epsilon_of_both"])
-    assert said == Decimal(compare_plans(PLAN, first)["epsilon_of_both"])
-    assert ledger.spent <= said <= 2 + PLAN.proven
+    epsilon = Decimal(compare_plans(first, PLAN)["epsilon_of_both"])
+    assert epsilon == Decimal(compare_plans(PLAN, first)["epsilon_of_both"])
+    assert ledger.spent <= epsilon <= 2 + PLAN.proven
     if mechanism == "privkvm":
-        assert said - ledger.spent < Decimal("1e-6"), "all its rounds are run"
-    assert said > first.proven + PLAN.proven, "more than the first round"
+        assert epsilon - ledger.spent < Decimal("1e-6"), "all its rounds are run"
+    assert epsilon > first.proven + PLAN.proven, "more than the first round"
     assert Decimal(compare_plans(plan, PLAN)["epsilon_of_both"]) >= ledger.spent
 
 
 def test_changed_parameters_are_shown_on_the_scale_of_the_values():
     stars = Schema.of(3, 1, 5)
-    found = compare_plans(*(Plan.of(stars, "f2m", 1, default=default) for default in (4, 5)))
-    changed = next(each for each in found["differences"] if each["what"] == "parameters")
+    comparison = compare_plans(*(Plan.of(stars, "f2m", 1, default=default) for default in (4, 5)))
+    changed = next(each for each in comparison["differences"] if each["what"] == "parameters")
     assert changed["old"] == {"default": "4", "split": "0.5"}
     assert changed["new"] == {"default": "5", "split": "0.5"}
 
 
 def test_a_safe_change_is_called_safe():
-    found = compare_plans(plan_of(epsilon=2), plan_of(epsilon=1))
-    assert found["unsafe"] == []
-    assert found["comparable"]
+    comparison = compare_plans(plan_of(epsilon=2), plan_of(epsilon=1))
+    assert comparison["unsafe"] == []
+    assert comparison["comparable"]
 
 
 def test_terms_say_what_is_wrong():

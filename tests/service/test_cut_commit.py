@@ -66,21 +66,23 @@ def cut_everywhere(wired, words, careful=False, last=None):
     store.append([wired.parcel([os.urandom(16)])], NOW)
     number, total = len(wired.wire.seen) - last if last else 0, total + 1
     while cut:
-        sent = wired.parcel([os.urandom(16) for _ in range(5)])
+        parcel = wired.parcel([os.urandom(16) for _ in range(5)])
         store._careful = 8 if careful else 0
         wired.wire.cut_at(number, words)
         try:
-            store.append([sent], NOW)
-            said = True
+            store.append([parcel], NOW)
+            acknowledged = True
         except StoreUnready:
-            said = False
+            acknowledged = False
         cut = wired.wire.was_cut()
-        assert said or cut
-        found = wired.stored() - total
-        assert found in ((5,) if said else (0, 5)), f"{wired.wire.seen[-1]}, the message {number}"
-        if found and not said:
+        assert acknowledged or cut
+        increase = wired.stored() - total
+        assert increase in ((5,) if acknowledged else (0, 5)), (
+            f"{wired.wire.seen[-1]}, the message {number}"
+        )
+        if increase and not acknowledged:
             unsaid.append(wired.wire.seen[-1])
-        store.append([sent], NOW)  # the client sends it again
+        store.append([parcel], NOW)  # the client sends it again
         total += 5
         assert wired.stored() == total, "what was sent again counts twice"
         number += 1
@@ -121,10 +123,10 @@ def test_a_commit_that_is_taken_for_done_would_be_found(wired, monkeypatch):
 def test_a_report_whose_id_is_not_looked_up_would_be_found(wired, monkeypatch):
     """The broken twin: what was sent before, with an unknown outcome, counts as new."""
 
-    def known(self, session, round_, epoch, ids, sure=True):
+    def look_up_others(self, session, round_, epoch, ids, sure=True):
         return real(self, session, round_, epoch, [os.urandom(16) for _ in ids], sure)
 
     real = PostgresStore._known
-    monkeypatch.setattr(PostgresStore, "_known", known)
+    monkeypatch.setattr(PostgresStore, "_known", look_up_others)
     with pytest.raises(AssertionError, match="counts twice"):
         cut_everywhere(wired, b"", careful=True, last=20)

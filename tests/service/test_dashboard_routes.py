@@ -96,18 +96,18 @@ def test_a_session_says_what_a_token_allows(file_desk):
         ("ingest", None): admin.add_token(store, "ingest"),
     }
     for (role, name), token in tokens.items():
-        found = file_desk.get("/v1/session", headers=bearer(token)).json()
-        assert found == {"role": role, "collection": name, "token": True}
+        session = file_desk.get("/v1/session", headers=bearer(token)).json()
+        assert session == {"role": role, "collection": name, "token": True}
     for headers in ({}, bearer("kv_0123456789abcdef_" + "a" * 43)):
-        found = file_desk.get("/v1/session", headers=headers).json()
-        assert found == {"role": None, "collection": None, "token": True}
+        session = file_desk.get("/v1/session", headers=headers).json()
+        assert session == {"role": None, "collection": None, "token": True}
 
 
 def test_tokens_are_made_listed_and_revoked(file_desk):
     file_desk.create()
-    made = file_desk.post("/v1/tokens", json={"role": "admin", "label": "me"})
-    assert made.status_code == 201
-    mine = bearer(made.json()["text"])
+    answer = file_desk.post("/v1/tokens", json={"role": "admin", "label": "me"})
+    assert answer.status_code == 201
+    mine = bearer(answer.json()["text"])
     assert file_desk.get("/v1/tokens").status_code == 401
     other = file_desk.post("/v1/tokens", json={"role": "analyst", "collection": "menu"}, headers=mine)
     theirs = bearer(other.json()["text"])
@@ -118,7 +118,7 @@ def test_tokens_are_made_listed_and_revoked(file_desk):
         ("admin", None, False),
         ("analyst", "menu", False),
     }
-    secret = made.json()["text"].split("_", 2)[2]
+    secret = answer.json()["text"].split("_", 2)[2]
     assert secret not in file_desk.get("/v1/tokens", headers=mine).text
     gone = file_desk.ask("DELETE", f"/v1/tokens/{other.json()['id']}", headers=mine)
     assert gone.status_code == 204
@@ -145,31 +145,31 @@ def test_the_overview_tells_state_reports_and_epsilon(desk):
 
 
 def test_rules_are_the_library_s(pairs):
-    found = pairs.get(f"{MENU}/rules", params={"false_discovery": 0.5, "given": "either"}).json()
+    document = pairs.get(f"{MENU}/rules", params={"false_discovery": 0.5, "given": "either"}).json()
     expected = rules(Conditionals(pairs.plan, pairs.tally), false_discovery=0.5, given="either")
-    assert found["rules"] == json.loads(json.dumps([rule.document() for rule in expected]))
-    assert found["found"] == len(expected) > 0
-    assert found["tested"] == 4 * 3 * 2
+    assert document["rules"] == json.loads(json.dumps([rule.document() for rule in expected]))
+    assert document["found"] == len(expected) > 0
+    assert document["tested"] == 4 * 3 * 2
 
 
 def test_people_needed_are_the_library_s(pairs):
-    asked = ["frequency(k1 | k2)", "mean(k1 | k2)", "lift(k1 | k2)", "frequency(k1 | k2, !k0)"]
-    found = pairs.get(f"{MENU}/needed", params={"q": asked}).json()["answers"]
+    queries = ["frequency(k1 | k2)", "mean(k1 | k2)", "lift(k1 | k2)", "frequency(k1 | k2, !k0)"]
+    answers = pairs.get(f"{MENU}/needed", params={"q": queries}).json()["answers"]
     source = Conditionals(pairs.plan, pairs.tally)
-    expected = [people_needed(source, 300, Query.parse(text)).document() for text in asked]
-    assert found == expected
-    assert found[0]["people"] == found[2]["people"] > 0
-    assert (found[3]["people"], found[3]["why"]) == (None, "no view")
+    expected = [people_needed(source, 300, Query.parse(text)).document() for text in queries]
+    assert answers == expected
+    assert answers[0]["people"] == answers[2]["people"] > 0
+    assert (answers[3]["people"], answers[3]["why"]) == (None, "no view")
 
 
 def test_the_forecast_is_the_library_s(pairs):
-    found = pairs.get(f"{MENU}/forecast").json()
-    assert found["curve"] == json.loads(json.dumps(error_curve(pairs.plan, 1000)))
-    assert found["so_far"] == json.loads(json.dumps(error_so_far(pairs.plan, pairs.tally)))
-    assert (found["scale"]["low"], found["scale"]["high"]) == (1.0, 5.0)
-    asked = pairs.get(f"{MENU}/forecast?people=100000").json()
-    assert [row["people"] for row in asked["curve"]][8] == 100_000
-    assert asked["so_far"] is None
+    forecast = pairs.get(f"{MENU}/forecast").json()
+    assert forecast["curve"] == json.loads(json.dumps(error_curve(pairs.plan, 1000)))
+    assert forecast["so_far"] == json.loads(json.dumps(error_so_far(pairs.plan, pairs.tally)))
+    assert (forecast["scale"]["low"], forecast["scale"]["high"]) == (1.0, 5.0)
+    larger_forecast = pairs.get(f"{MENU}/forecast?people=100000").json()
+    assert [row["people"] for row in larger_forecast["curve"]][8] == 100_000
+    assert larger_forecast["so_far"] is None
 
 
 def test_facts_about_the_plan(pairs):
@@ -216,6 +216,6 @@ def test_a_collection_without_reports_has_a_forecast_and_needs_no_people(file_de
 
 
 def test_answers_that_the_page_reads_are_the_library_s(pairs):
-    found = pairs.get(f"{MENU}/estimates").json()
+    document = pairs.get(f"{MENU}/estimates").json()
     expected = estimate(pairs.plan, pairs.tally).document()
-    assert found["keys"] == json.loads(json.dumps(expected["keys"]))
+    assert document["keys"] == json.loads(json.dumps(expected["keys"]))

@@ -45,9 +45,9 @@ def test_the_demo_shows_answers_beside_the_truth_and_cleans_up(tmp_path):
     assert "50,000 reports counted" in out
     assert "5 devices of their own: each counted once" in out
     for question in ("frequency(Pepsi)", "mean(Pepsi)", "frequency(Pepsi | Hamburger)"):
-        found = re.search(rf"^{re.escape(question)} +([0-9.]+) +([0-9.]+) ", out, re.MULTILINE)
-        assert found is not None
-        assert abs(float(found[1]) - float(found[2])) < 0.4
+        match = re.search(rf"^{re.escape(question)} +([0-9.]+) +([0-9.]+) ", out, re.MULTILINE)
+        assert match is not None
+        assert abs(float(match[1]) - float(match[2])) < 0.4
     inside = re.search(r"(\d+) of (\d+) intervals hold", out)
     assert int(inside[2]) == 13
     assert int(inside[1]) >= 8
@@ -72,11 +72,11 @@ def test_the_demo_cleans_up_when_it_is_stopped(tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # if these tests ignore it
     )
     try:
-        found = None
-        while found is None:
-            said = demo.stdout.readline()
-            assert said, "it ended by itself"
-            found = re.search(r"collecting at (http://\S+)", said)
+        match = None
+        while match is None:
+            line = demo.stdout.readline()
+            assert line, "it ended by itself"
+            match = re.search(r"collecting at (http://\S+)", line)
         demo.send_signal(signal.SIGINT)
         demo.communicate(timeout=60)
     finally:
@@ -84,7 +84,7 @@ def test_the_demo_cleans_up_when_it_is_stopped(tmp_path):
             demo.kill()
             demo.communicate()
     assert demo.returncode != 0
-    assert gone(found[1])
+    assert gone(match[1])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -122,12 +122,12 @@ def test_a_dashboard_with_visitors_stays_open_until_it_is_stopped(tmp_path):
             assert words in answer.text
             assert "default-src 'none'" in answer.headers["content-security-policy"]
         demo.send_signal(signal.SIGINT)
-        _, said = demo.communicate(timeout=60)
+        _, errors = demo.communicate(timeout=60)
     finally:
         if demo.poll() is None:
             demo.kill()
             demo.communicate()
-    assert (demo.returncode, said) == (0, "")
+    assert (demo.returncode, errors) == (0, "")
     assert gone(url)
     assert list(tmp_path.iterdir()) == []
 

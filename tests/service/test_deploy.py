@@ -104,9 +104,9 @@ def test_commands_in_units_and_containers_exist():
 
 @pytest.mark.parametrize("name", ["systemd/collector.env", "compose.yaml"])
 def test_every_setting_of_the_environment_is_one_of_serve(name):
-    known = {option.envvar for option in serve.params}
+    settings = {option.envvar for option in serve.params}
     given = re.findall(r"^ *(KEYVEIL_\w+)[=:]", (DEPLOY / name).read_text(), re.MULTILINE)
-    assert set(given) <= known
+    assert set(given) <= settings
     assert "KEYVEIL_MAX_PER_ADDRESS" in given, "all devices come from the proxy's address"
 
 
@@ -180,7 +180,7 @@ def certificate(folder):
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "collector.example")])
     now = datetime.now(UTC)
     names = x509.SubjectAlternativeName([x509.DNSName("collector.example"), x509.DNSName("localhost")])
-    made = (
+    certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
@@ -188,7 +188,7 @@ def certificate(folder):
         .sign(key, hashes.SHA256())
     )
     form = serialization.Encoding.PEM
-    (folder / "fullchain.pem").write_bytes(made.public_bytes(form))
+    (folder / "fullchain.pem").write_bytes(certificate.public_bytes(form))
     plain = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (folder / "privkey.pem").write_bytes(key.private_bytes(form, *plain))
 
@@ -282,7 +282,7 @@ def test_a_device_trusts_an_authority_of_its_own_only_when_told(proxy, tmp_path)
     token = keyveil("token", "create", "--role", "admin", "--store", store).stdout.strip()
     authority, url = tmp_path / "fullchain.pem", f"https://localhost:{port}"
     collector = Process(store, tmp_path, "--port", str(first))
-    asked = ["collection", "answers", "menu", "--url", url, "--token", token]
+    arguments = ["collection", "answers", "menu", "--url", url, "--token", token]
     try:
         with (
             Client(url, tmp_path / "one", cap=2) as stranger,
@@ -291,12 +291,12 @@ def test_a_device_trusts_an_authority_of_its_own_only_when_told(proxy, tmp_path)
             ),
         ):
             stranger.answer("menu", {"tea": 1})
-        refused = keyveil(*asked, check=False).stderr
+        refused = keyveil(*arguments, check=False).stderr
         assert "a certificate that is not trusted here" in refused
         assert refused.endswith("name the authority's file: --certificates)\n")
         with Client(url, tmp_path / "two", cap=2, certificates=authority) as friend:
             assert friend.answer("menu", {"tea": 1}).counted
-        assert "1 report" in keyveil(*asked, "--certificates", str(authority)).stdout
+        assert "1 report" in keyveil(*arguments, "--certificates", str(authority)).stdout
     finally:
         collector.end()
     with pytest.raises(KeyveilError, match="not a file of certificates"):

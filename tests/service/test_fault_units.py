@@ -118,8 +118,8 @@ def closed_in_error(address, folder):
     """A collector that was started three days ahead, and what it was sent before."""
     right = Desk(address, folder, settings=Settings(reopen_seconds=3600))
     right.create()
-    sent = fresh(5)
-    assert right.send(sent).status_code == 200
+    reports = fresh(5)
+    assert right.send(reports).status_code == 200
     right.close()
     clock = StatedClock()
     clock.time += 3 * DAY
@@ -127,18 +127,18 @@ def closed_in_error(address, folder):
     wrong.keep()
     line = next(json.loads(text) for text in wrong.log.getvalue().splitlines() if "epoch_closed" in text)
     assert (line["collection"], line["epoch"], line["level"]) == ("menu", int(NOW) // DAY, "info")
-    return sent, wrong
+    return reports, wrong
 
 
 def test_an_epoch_closed_in_error_is_reopened_while_its_ids_are_kept(address, tmp_path):
-    sent, wrong = closed_in_error(address, tmp_path)
+    reports, wrong = closed_in_error(address, tmp_path)
     wrong.clock.advance(3000)
     wrong.keep()
     wrong.close()
     desk = Desk(address, tmp_path, settings=Settings(reopen_seconds=3600))
     assert desk.send(fresh(1)).json()["reason"] == "closed_epoch"
     admin.reopen(desk.store, "menu", desk.epoch(), desk.clock.now())
-    assert desk.send([*sent, *fresh(2)]).json()["accepted"] == 7
+    assert desk.send([*reports, *fresh(2)]).json()["accepted"] == 7
     assert desk.reports() == 7, "the ids of before are known"
     desk.clock.advance(3 * DAY)
     desk.keep()
@@ -272,7 +272,7 @@ def test_a_file_that_unpacks_to_more_than_it_says_is_not_unpacked(tmp_path):
     with pytest.raises(ReportError, match="another number"):
         list(read_part(honest, PLAN.packing, 5))
     assert pa.total_allocated_bytes() <= before
-    assert sum(len(some) for some in read_part(honest, PLAN.packing, 1 << 22)) == 1 << 22
+    assert sum(len(part) for part in read_part(honest, PLAN.packing, 1 << 22)) == 1 << 22
 
 
 def test_epochs_of_a_second_go_on_after_2038(address, tmp_path):
@@ -337,9 +337,9 @@ def work_done(monkeypatch):
 
     def counting(original):
         def ask(self, *given):
-            found = original(self, *given)
-            done[:] += 1, len(found or ())
-            return found
+            rows = original(self, *given)
+            done[:] += 1, len(rows or ())
+            return rows
 
         return ask
 
@@ -352,7 +352,7 @@ def work_done(monkeypatch):
 def test_the_cost_of_a_collection_does_not_grow_with_their_number(desk, work_done):
     """Neither statements nor rows: to make it, to take its first report, to seal its epoch."""
 
-    def made(numbers):
+    def costs_of(numbers):
         costs = []
         for number in numbers:
             before = work_done.copy()
@@ -367,14 +367,14 @@ def test_the_cost_of_a_collection_does_not_grow_with_their_number(desk, work_don
         desk.keep()
         return work_done - before
 
-    _, *costs = made(range(30))  # the first reads the plan, which all have
+    _, *costs = costs_of(range(30))  # the first reads the plan, which all have
     sealed()
     assert all(
         v.sealed_epochs == 1 and not v.findings for v in verify(desk.store, desk.folder / "segments")
     )
     ten = []
     for number in (30, 40):
-        costs += made(range(number, number + 10))
+        costs += costs_of(range(number, number + 10))
         ten.append(tuple(sealed() - (0, number + 10)))  # one row for each that there is says what is due
     assert len(set(costs)) == 1
     assert len(set(ten)) == 1

@@ -34,14 +34,14 @@ ROUNDS = 5 if LONG else 1
 @pytest.fixture
 def fleets():
     """Makes fleets, and leaves none of their processes behind."""
-    made = []
+    fleets = []
 
     def make(*given):
-        made.append(Fleet(*given))
-        return made[-1]
+        fleets.append(Fleet(*given))
+        return fleets[-1]
 
     yield make
-    for fleet in made:
+    for fleet in fleets:
         fleet.kill()
 
 
@@ -77,19 +77,19 @@ def fleet(standing, postgres, monkeypatch):
         prepared(address)
         wire, ahead = Wire(address), standing.folder / "ahead"
         set_ahead(ahead, 0)
-        made = Fleet(wire.address, standing.folder, ((f"ahead={ahead}", "trap=trap"), ()))
-        made.wire, made.ahead, made.database = wire, ahead, address
+        fleet = Fleet(wire.address, standing.folder, ((f"ahead={ahead}", "trap=trap"), ()))
+        fleet.wire, fleet.ahead, fleet.database = wire, ahead, address
     else:
-        made = standing.fleet
+        fleet = standing.fleet
     standing.fleet = None
     try:
-        yield made
-        made.settle()
-        standing.fleet = made
+        yield fleet
+        fleet.settle()
+        standing.fleet = fleet
     finally:
         if standing.fleet is None:
-            made.kill()
-            made.wire.close()
+            fleet.kill()
+            fleet.wire.close()
 
 
 def faulty(fleet, begin, end, why, *kinds):
@@ -232,21 +232,21 @@ def test_a_frozen_collector_holds_up_nobody(fleet):
     changes = [threading.Thread(target=change, args=(name,)) for name in ("menu", "trap")]
     for waiting in changes:
         waiting.start()
-    seen = {"menu": [], "trap": []}
+    replies = {"menu": [], "trap": []}
 
     def send(name):
         while time.monotonic() - frozen < 4:
             begun = time.monotonic()
-            seen[name].append((fleet.send(1, name)[0], time.monotonic() - begun))
+            replies[name].append((fleet.send(1, name)[0], time.monotonic() - begun))
 
     senders = [threading.Thread(target=send, args=(name,)) for name in ("menu", "menu", "menu", "trap")]
     for sender in senders:
         sender.start()
     for sender in senders:
         sender.join(30)
-    assert {status for status, _ in seen["menu"]} == {200}, "no report of the other collection"
-    assert max(took for _, took in seen["menu"]) < 3, "lock_seconds, and a little for a busy machine"
-    assert 503 in {status for status, _ in seen["trap"]}, "the change waits, and reports behind it"
+    assert {status for status, _ in replies["menu"]} == {200}, "no report of the other collection"
+    assert max(took for _, took in replies["menu"]) < 3, "lock_seconds, and a little for a busy machine"
+    assert 503 in {status for status, _ in replies["trap"]}, "the change waits, and reports behind it"
     assert fleet.unready(1) == []
     assert fleet.unready(0) == ["no answer"]
     # the database ends the frozen transaction: the other collection can be changed, and takes reports

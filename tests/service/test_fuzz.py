@@ -61,12 +61,12 @@ def test_decoders_take_or_refuse_whatever_comes(plan):
     packing = plan.packing
     good = [batch_of(plan, number) for number in (1, 1, 2, 5)]
     binary = []
-    for one in good:
-        rows = b"".join(packing.row(report["cells"]) or b"" for report in one["reports"])
-        ids = bytes.fromhex("".join(report["id"] for report in one["reports"]))
+    for document in good:
+        rows = b"".join(packing.row(report["cells"]) or b"" for report in document["reports"])
+        ids = bytes.fromhex("".join(report["id"] for report in document["reports"]))
         binary.append(batches.encode_binary(plan.hash, 20_833, ids, rows))
-    texts = [json.dumps(one).encode() for one in good]
-    seen: dict[str, int] = {}
+    texts = [json.dumps(document).encode() for document in good]
+    counts: dict[str, int] = {}
     for decode, many in (
         (
             batches.decode_json,
@@ -75,12 +75,12 @@ def test_decoders_take_or_refuse_whatever_comes(plan):
         (batches.decode_binary, inputs(coins, IN_BATCHES, lambda: coins.choice(binary))),
     ):
         for body in many:
-            found = outcome(decode, body, packing)
-            seen[found] = seen.get(found, 0) + 1
-    assert set(seen) <= {"malformed", "too_many", "impossible", "taken"}
-    assert sum(seen.values()) == 2 * IN_BATCHES
-    assert seen["malformed"] > IN_BATCHES // 4
-    assert seen["taken"] > IN_BATCHES // 50, "most changes that do no harm are seen too"
+            result = outcome(decode, body, packing)
+            counts[result] = counts.get(result, 0) + 1
+    assert set(counts) <= {"malformed", "too_many", "impossible", "taken"}
+    assert sum(counts.values()) == 2 * IN_BATCHES
+    assert counts["malformed"] > IN_BATCHES // 4
+    assert counts["taken"] > IN_BATCHES // 50, "most changes that do no harm are seen too"
 
 
 def test_a_decoder_that_trusts_a_length_is_caught():
@@ -138,7 +138,7 @@ def test_what_admins_and_analysts_send_is_taken_or_refused():
         if isinstance(document, dict):
             taken["terms"] += refused_or_taken(Terms.of, document)
     for body in inputs(coins, 3000 * TIMES, lambda: packed):
-        if refused_or_taken(lambda found: Tally.parse(PLAN, found), body):
+        if refused_or_taken(lambda content: Tally.parse(PLAN, content), body):
             assert Tally.parse(PLAN, body).counts.tolist() == tally.counts.tolist(), "it has a check"
     for body in inputs(coins, 2500 * TIMES, lambda: b"mean(Pepsi | Fries, !Salad)"):
         taken["query"] += refused_or_taken(Query.parse, body.decode("latin-1"))
@@ -201,7 +201,7 @@ def test_memory_stays_flat_whatever_comes(file_desk):
     file_desk.create()
     coins = random.Random("requests")
     good = [{"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": fresh(2)} for _ in range(5)]
-    texts = [json.dumps(one).encode() for one in good]
+    texts = [json.dumps(document).encode() for document in good]
 
     def part(number):
         for body in inputs(coins, number, lambda: coins.choice(texts), lambda: coins.choice(good)):

@@ -53,36 +53,36 @@ def small_ones():
 
 @pytest.fixture
 def scratch(tmp_path):
-    made = WatchedScratch(tmp_path)
-    yield made
-    made.close()
+    scratch = WatchedScratch(tmp_path)
+    yield scratch
+    scratch.close()
 
 
 @given(batches, st.booleans(), st.booleans(), st.integers(0, 2**16 - 1), st.integers(0, 13))
 def test_it_is_a_set(batches, plain, spills, failures, reopened):
     """Against a plain set: in memory and in files, while writing fails now and then, made anew once."""
-    asked = iter(range(10**6))
-    ask = lambda: errno.ENOSPC if failures >> next(asked) % 16 & 1 else 0  # noqa: E731
+    counter = iter(range(10**6))
+    ask = lambda: errno.ENOSPC if failures >> next(counter) % 16 & 1 else 0  # noqa: E731
     with tempfile.TemporaryDirectory() as folder, small_sets(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "id_cipher", Plain if plain else stated)
         scratch = WatchedScratch(Path(folder), ask)
-        found, truth = IdSet(scratch if spills else None), set()
+        ids, truth = IdSet(scratch if spills else None), set()
         for number, batch in enumerate(batches):
             once = list(dict.fromkeys(batch))
-            assert found.known(once) == {i for i, one in enumerate(once) if one in truth}
-            new = [one for one in once if one not in truth]
-            found.add(new)
+            assert ids.known(once) == {i for i, name in enumerate(once) if name in truth}
+            new = [name for name in once if name not in truth]
+            ids.add(new)
             truth.update(new)
-            assert len(found) == len(truth)
+            assert len(ids) == len(truth)
             if number == reopened:
-                found.close()
+                ids.close()
                 packed = b"".join(truth)
                 parts = (packed[at : at + 32] for at in range(0, len(packed), 32))
-                found = IdSet.of(parts, scratch if spills else None)
+                ids = IdSet.of(parts, scratch if spills else None)
         every = sorted(truth)
-        assert found.known(every) == set(range(len(every)))
-        assert all(one in found for one in every)
-        found.close()
+        assert ids.known(every) == set(range(len(every)))
+        assert all(name in ids for name in every)
+        ids.close()
         scratch.close()
         assert os.listdir(folder) == []
 
@@ -96,13 +96,13 @@ def test_a_merge_that_loses_an_id_is_told_to_whoever_asks_next(small_ones, scrat
         return rows[1:] if bits and len(rows) > 1 else rows
 
     monkeypatch.setattr(module.IdRun, "part", losing)
-    found = IdSet(scratch)
+    ids = IdSet(scratch)
     names = [os.urandom(16) for _ in range(60)]
-    for one in names:
-        found.add([one])
+    for name in names:
+        ids.add([name])
     with pytest.raises(Spoiled):
-        found.known(names)
-    found.close()
+        ids.known(names)
+    ids.close()
 
 
 def test_it_is_made_anew_from_packed_ids(scratch):
@@ -114,21 +114,21 @@ def test_it_is_made_anew_from_packed_ids(scratch):
         [packed[:160], packed[160:]],
         (packed[a : a + 16] for a in range(0, 80_000, 16)),
     ):
-        found = IdSet.of(parts, scratch)
-        assert found.known(names) == set(range(5000))
-        assert not found.known([os.urandom(16) for _ in range(5000)])
+        ids = IdSet.of(parts, scratch)
+        assert ids.known(names) == set(range(5000))
+        assert not ids.known([os.urandom(16) for _ in range(5000)])
 
 
 def filled(number, scratch, batch=100):
     """A set of so many ids that came in batches, and the ids."""
-    found, names = IdSet(scratch), []
+    ids, names = IdSet(scratch), []
     coins = random.Random(f"ids {number}")
     for _ in range(number // batch):
         new = [coins.randbytes(16) for _ in range(batch)]
-        assert found.known(new) == set()
-        found.add(new)
+        assert ids.known(new) == set()
+        ids.add(new)
         names += new
-    return found, names
+    return ids, names
 
 
 @pytest.fixture
@@ -140,12 +140,12 @@ def middling(monkeypatch):
 
 
 def test_few_runs_are_searched_however_many_ids_there_are(middling, tmp_path):
-    found, names = filled(60_000, FolderScratch(tmp_path))
-    assert len(found) == 60_000
-    assert len(found._runs) <= 20
-    asked = [*names[::7], *(os.urandom(16) for _ in range(3000))]
-    assert found.known(asked) == set(range(len(names[::7])))
-    found.close()
+    ids, names = filled(60_000, FolderScratch(tmp_path))
+    assert len(ids) == 60_000
+    assert len(ids._runs) <= 20
+    lookups = [*names[::7], *(os.urandom(16) for _ in range(3000))]
+    assert ids.known(lookups) == set(range(len(names[::7])))
+    ids.close()
 
 
 def test_ids_in_files_take_no_memory(middling, tmp_path):
@@ -153,11 +153,11 @@ def test_ids_in_files_take_no_memory(middling, tmp_path):
 
     def held(number, scratch):
         tracemalloc.start()
-        found, names = filled(number, scratch)
+        ids, names = filled(number, scratch)
         del names
         size = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-        found.close()
+        ids.close()
         return size
 
     few, many = (held(number, FolderScratch(tmp_path)) for number in (16_000, 64_000))
@@ -167,40 +167,40 @@ def test_ids_in_files_take_no_memory(middling, tmp_path):
 
 def test_what_is_written_are_no_ids_and_nobody_can_read_it_later(small_ones, tmp_path):
     names = [os.urandom(16) for _ in range(200)]
-    written = []
+    contents = []
     for _ in range(2):
         scratch = WatchedScratch(tmp_path)
-        found = IdSet.of([b"".join(names)], scratch)
-        for one in (os.urandom(16) for _ in range(60)):
-            found.add([one])
+        ids = IdSet.of([b"".join(names)], scratch)
+        for name in (os.urandom(16) for _ in range(60)):
+            ids.add([name])
         assert os.listdir(tmp_path) == [], "its files have no names"
-        written.append(b"".join(scratch.contents()))
-        assert len(written[-1]) >= 16 * 200
-        found.close()
+        contents.append(b"".join(scratch.contents()))
+        assert len(contents[-1]) >= 16 * 200
+        ids.close()
         scratch.close()
-    assert not any(name in content for name in names for content in written)
-    first, second = (set(split(content)) for content in written)
+    assert not any(name in content for name in names for content in contents)
+    first, second = (set(split(content)) for content in contents)
     assert not first & second, "each set has a key of its own, in memory only"
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
 def test_files_are_gone_with_the_set(middling, tmp_path):
     before = len(os.listdir("/proc/self/fd"))
-    found, _ = filled(30_000, FolderScratch(tmp_path))
+    ids, _ = filled(30_000, FolderScratch(tmp_path))
     assert len(os.listdir("/proc/self/fd")) > before
-    found.close()
+    ids.close()
     assert len(os.listdir("/proc/self/fd")) == before
-    assert len(found) == 0
+    assert len(ids) == 0
 
 
 def test_images_are_even_whatever_ids_are_made_up(scratch):
     """Or whoever sends ids that share their beginning would fill one bucket, and slow every search."""
     packed = b"".join(bytes(8) + n.to_bytes(8, "big") for n in range(20_000))
-    found = IdSet.of([packed], scratch)
-    sizes = np.diff(found._runs[0]._starts.astype(np.int64))
+    ids = IdSet.of([packed], scratch)
+    sizes = np.diff(ids._runs[0]._starts.astype(np.int64))
     assert sizes.max() < 4 * sizes.mean()
-    assert found.known(split(packed[:1600])) == set(range(100))
-    assert not found.known([bytes(8) + n.to_bytes(8, "big") for n in range(20_000, 20_500)])
+    assert ids.known(split(packed[:1600])) == set(range(100))
+    assert not ids.known([bytes(8) + n.to_bytes(8, "big") for n in range(20_000, 20_500)])
 
 
 # -- disks that fail -------------------------------------------------------------------------------
@@ -209,19 +209,19 @@ def test_images_are_even_whatever_ids_are_made_up(scratch):
 def test_while_there_is_no_room_ids_stay_in_memory_and_move_later(small_ones, tmp_path):
     full = True
     scratch = WatchedScratch(tmp_path, lambda: errno.ENOSPC if full else 0)
-    found = IdSet(scratch)
+    ids = IdSet(scratch)
     names = [os.urandom(16) for _ in range(120)]
-    for one in names[:60]:
-        found.add([one])
+    for name in names[:60]:
+        ids.add([name])
     assert scratch.handles == []
-    assert found.known(names) == set(range(60))
+    assert ids.known(names) == set(range(60))
     full = False
-    for one in names[60:]:
-        found.add([one])
-    in_files = sum(len(run) for run in found._runs if run._checks is not None)
+    for name in names[60:]:
+        ids.add([name])
+    in_files = sum(len(run) for run in ids._runs if run._checks is not None)
     assert in_files > 60
-    assert found.known(names) == set(range(120))
-    found.close()
+    assert ids.known(names) == set(range(120))
+    ids.close()
     scratch.close()
 
 
@@ -230,22 +230,22 @@ def test_a_bit_that_turns_in_a_file_is_told_and_is_no_miss(small_ones, scratch, 
     """Wherever it turns: the right answer, or none."""
     coins = random.Random(f"bits {seed}")
     names = [coins.randbytes(16) for _ in range(40)]
-    found = IdSet.of([b"".join(names)], scratch)
+    ids = IdSet.of([b"".join(names)], scratch)
     (handle,) = scratch.handles
     for first in range(0, 16 * 40, 16):
         at = first + coins.randrange(16)
         scratch.change(handle, at)
-        answers = Counter(answer(found, name) for name in names)
+        answers = Counter(answer(ids, name) for name in names)
         assert answers["told"] >= 1
         assert answers["missed"] == 0
         scratch.change(handle, at)
-    assert found.known(names) == set(range(40))
-    found.close()
+    assert ids.known(names) == set(range(40))
+    ids.close()
 
 
-def answer(found, name):
+def answer(ids, name):
     try:
-        return "found" if name in found else "missed"
+        return "found" if name in ids else "missed"
     except Spoiled:
         return "told"
 
@@ -253,21 +253,21 @@ def answer(found, name):
 def test_without_its_check_a_turned_bit_would_be_a_miss(small_ones, scratch):
     """The broken twin."""
     names = [os.urandom(16) for _ in range(40)]
-    found = IdSet.of([b"".join(names)], scratch)
-    found._runs[0]._checks = None
+    ids = IdSet.of([b"".join(names)], scratch)
+    ids._runs[0]._checks = None
     scratch.change(scratch.handles[0], 100)
-    assert Counter(answer(found, name) for name in names) == {"found": 39, "missed": 1}
-    found.close()
+    assert Counter(answer(ids, name) for name in names) == {"found": 39, "missed": 1}
+    ids.close()
 
 
 def test_a_merge_that_meets_a_turned_bit_is_told_to_whoever_asks_next(small_ones, scratch):
-    found = IdSet.of([os.urandom(160)], scratch)
+    ids = IdSet.of([os.urandom(160)], scratch)
     scratch.change(scratch.handles[0], 50)
     with pytest.raises(Spoiled):  # noqa: PT012
         for _ in range(100):
-            found.add([os.urandom(16)])
-            found.known([])
-    found.close()
+            ids.add([os.urandom(16)])
+            ids.known([])
+    ids.close()
 
 
 def test_an_id_of_another_length_is_refused_before_a_cipher_keeps_a_part_of_it():

@@ -37,27 +37,27 @@ def test_one_or_many_in_json_or_binary(desk):
 
 def test_sending_again_is_success_and_counts_once(desk):
     desk.create()
-    sent = fresh(5)
+    reports = fresh(5)
     for _ in range(3):
-        assert desk.send(sent).json() == {"accepted": 5, "failed": []}
+        assert desk.send(reports).json() == {"accepted": 5, "failed": []}
     packing = PLAN.packing
-    rows = b"".join(packing.row(report["cells"]) for report in sent)
-    ids = b"".join(bytes.fromhex(report["id"]) for report in sent)
+    rows = b"".join(packing.row(report["cells"]) for report in reports)
+    ids = b"".join(bytes.fromhex(report["id"]) for report in reports)
     assert desk.send_bytes(batches.encode_binary(PLAN.hash, desk.epoch(), ids, rows)).status_code == 200
     assert desk.reports() == 5
 
 
 def test_an_answer_names_only_the_failed(desk):
     desk.create()
-    sent = fresh(4)
-    sent[1]["cells"] = [0, 999]
-    sent[3]["cells"] = [1, 2]
-    answer = desk.send(sent)
+    reports = fresh(4)
+    reports[1]["cells"] = [0, 999]
+    reports[3]["cells"] = [1, 2]
+    answer = desk.send(reports)
     assert answer.status_code == 200
     assert answer.json()["accepted"] == 2
     assert answer.json()["failed"] == [
-        {"id": sent[1]["id"], "reason": "impossible", "retry": False},
-        {"id": sent[3]["id"], "reason": "impossible", "retry": False},
+        {"id": reports[1]["id"], "reason": "impossible", "retry": False},
+        {"id": reports[3]["id"], "reason": "impossible", "retry": False},
     ]
     assert desk.status()["refusals"] == {"impossible": 2}
     assert desk.reports() == 2
@@ -65,13 +65,13 @@ def test_an_answer_names_only_the_failed(desk):
 
 def test_if_all_fail_for_one_reason_the_request_is_refused(file_desk):
     file_desk.create()
-    sent = fresh(2)
-    for report in sent:
+    reports = fresh(2)
+    for report in reports:
         report["cells"] = [0, 0]
-    answer = file_desk.send(sent)
+    answer = file_desk.send(reports)
     assert reason(answer) == (422, "impossible")
     assert answer.headers["content-type"] == "application/problem+json"
-    assert [failed["id"] for failed in answer.json()["failed"]] == [report["id"] for report in sent]
+    assert [failed["id"] for failed in answer.json()["failed"]] == [report["id"] for report in reports]
     body = batches.encode_binary(PLAN.hash, file_desk.epoch(), os.urandom(32), bytes([200, 201]))
     assert reason(file_desk.send_bytes(body)) == (422, "impossible")
     assert file_desk.status()["refusals"] == {"impossible": 4}
@@ -92,21 +92,21 @@ def test_an_unknown_collection_is_refused(file_desk):
 
 def test_paused_and_closed_collections_refuse_what_is_new_only(desk):
     desk.create()
-    sent = fresh(2)
-    desk.send(sent)
+    reports = fresh(2)
+    desk.send(reports)
     desk.post("/v1/collections/menu/state", json={"state": "paused"})
     answer = desk.send(fresh(1))
     assert reason(answer) == (503, "paused")
     assert answer.json()["retry"] is True
     assert answer.headers["retry-after"] == "60"
-    assert desk.send(sent).status_code == 200, "it was counted; sending again is success"
-    mixed = desk.send(sent + fresh(1)).json()
+    assert desk.send(reports).status_code == 200, "it was counted; sending again is success"
+    mixed = desk.send(reports + fresh(1)).json()
     assert (mixed["accepted"], mixed["failed"][0]["reason"]) == (2, "paused")
     desk.post("/v1/collections/menu/state", json={"state": "open"})
     assert desk.send(fresh(1)).status_code == 200
     desk.post("/v1/collections/menu/state", json={"state": "closed"})
     assert reason(desk.send(fresh(1))) == (410, "closed_collection")
-    assert desk.send(sent).status_code == 200
+    assert desk.send(reports).status_code == 200
     assert desk.reports() == 3
 
 
@@ -178,22 +178,24 @@ def test_an_unforeseen_error_is_told_by_its_kind_alone(file_desk, monkeypatch):
 
 def test_a_late_repetition_succeeds_until_ids_are_gone_and_never_counts_again(desk):
     desk.create(epoch=100, grace=50)
-    sent, now = fresh(3), int(desk.clock.now()) // 100
-    desk.send(sent, epoch=now)
+    reports, now = fresh(3), int(desk.clock.now()) // 100
+    desk.send(reports, epoch=now)
     desk.clock.advance(150)
-    assert desk.send(sent, epoch=now).status_code == 200
+    assert desk.send(reports, epoch=now).status_code == 200
     desk.keep()
-    assert reason(desk.send(sent, epoch=now)) == (410, "closed_epoch")
+    assert reason(desk.send(reports, epoch=now)) == (410, "closed_epoch")
     desk.clock.jump(-150)
-    assert reason(desk.send(sent, epoch=now)) == (410, "closed_epoch"), "a clock set back opens nothing"
+    assert reason(desk.send(reports, epoch=now)) == (410, "closed_epoch"), (
+        "a clock set back opens nothing"
+    )
     assert desk.reports() == 3
 
 
 def test_a_clock_that_jumps_ahead_closes_nothing(desk):
     desk.create(epoch=100, grace=50)
     now = int(desk.clock.now()) // 100
-    sent = fresh(2)
-    desk.send(sent, epoch=now)
+    reports = fresh(2)
+    desk.send(reports, epoch=now)
     desk.clock.jump(10_000)
     answer = desk.send(fresh(1), epoch=now)
     assert reason(answer) == (503, "clock")
@@ -203,19 +205,19 @@ def test_a_clock_that_jumps_ahead_closes_nothing(desk):
     desk.clock.jump(-10_000)
     assert desk.send(fresh(1), epoch=now).status_code == 200
     assert desk.get("/health").json()["warnings"] == []
-    assert desk.send(sent, epoch=now).status_code == 200
+    assert desk.send(reports, epoch=now).status_code == 200
     assert desk.reports() == 3
 
 
 def test_the_cap_refuses_what_is_too_many(desk):
     desk.create(people=3)
-    sent = fresh(2)
-    desk.send(sent)
-    answer = desk.send(sent + fresh(3)).json()
+    reports = fresh(2)
+    desk.send(reports)
+    answer = desk.send(reports + fresh(3)).json()
     assert answer["accepted"] == 3
     assert [failed["reason"] for failed in answer["failed"]] == ["full", "full"]
     assert reason(desk.send(fresh(1))) == (410, "full")
-    assert desk.send(sent).status_code == 200
+    assert desk.send(reports).status_code == 200
     assert desk.reports() == 3
 
 
@@ -237,14 +239,14 @@ def test_a_full_round_needs_no_key_for_an_epoch_that_takes_nothing(desk, monkeyp
 
 @pytest.fixture
 def small(tmp_path):
-    made = Desk(
+    desk = Desk(
         str(tmp_path / "store.sqlite"),
         tmp_path,
         settings=Settings(body_bytes=2000, reports=10, waiting_bytes=4000, request_seconds=0.2),
     )
-    made.create()
-    yield made
-    made.close()
+    desk.create()
+    yield desk
+    desk.close()
 
 
 def test_a_request_carries_a_bounded_number_of_reports(small):
@@ -267,8 +269,8 @@ def test_a_body_is_bounded_whatever_it_says_of_its_length(small):
     )
     assert reason(streamed) == (413, "too_large")
     assert streamed.headers["connection"] == "close"
-    said = small.send_bytes(b"{}", kind="application/json", **{"content-length": "9" * 30})
-    assert said.status_code in (400, 413)
+    answer = small.send_bytes(b"{}", kind="application/json", **{"content-length": "9" * 30})
+    assert answer.status_code in (400, 413)
     assert reason(small.send_bytes(b"{}", kind="application/json", **{"content-length": "x"}))[0] == 400
     assert small.app.routes[0].endpoint.waiting_bytes == 0
 
@@ -356,23 +358,23 @@ def test_what_cannot_be_read_is_malformed(small, body, kind):
 def test_pages_of_allowed_origins_may_send(file_desk):
     file_desk.create(origins=["https://shop.example"])
     body = {"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": fresh(1)}
-    asked = file_desk.ask("OPTIONS", PATH, headers={"origin": "https://shop.example"})
-    assert asked.status_code == 204
-    assert asked.headers["access-control-allow-origin"] == "https://shop.example"
-    assert "content-type" in asked.headers["access-control-allow-headers"]
-    assert "POST" in asked.headers["access-control-allow-methods"]
-    assert "access-control-allow-credentials" not in asked.headers
-    assert "set-cookie" not in asked.headers
+    preflight = file_desk.ask("OPTIONS", PATH, headers={"origin": "https://shop.example"})
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-origin"] == "https://shop.example"
+    assert "content-type" in preflight.headers["access-control-allow-headers"]
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    assert "access-control-allow-credentials" not in preflight.headers
+    assert "set-cookie" not in preflight.headers
     answer = file_desk.post(PATH, json=body, headers={"origin": "https://shop.example"})
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == "https://shop.example"
     assert answer.headers["vary"] == "origin"
     for path in ("/v1/collections/menu", "/v1/collections/menu/plan"):
-        asked = file_desk.ask("OPTIONS", path, headers={"origin": "https://shop.example"})
-        assert asked.headers["access-control-allow-origin"] == "https://shop.example"
-        found = file_desk.get(path, headers={"origin": "https://shop.example"})
-        assert found.headers["access-control-allow-origin"] == "https://shop.example"
-        assert "retry-after" in found.headers["access-control-expose-headers"]
+        preflight = file_desk.ask("OPTIONS", path, headers={"origin": "https://shop.example"})
+        assert preflight.headers["access-control-allow-origin"] == "https://shop.example"
+        page_answer = file_desk.get(path, headers={"origin": "https://shop.example"})
+        assert page_answer.headers["access-control-allow-origin"] == "https://shop.example"
+        assert "retry-after" in page_answer.headers["access-control-expose-headers"]
     refused = file_desk.get(
         "/v1/collections/menu/plan?round=9", headers={"origin": "https://shop.example"}
     )
@@ -388,8 +390,8 @@ def test_pages_of_allowed_origins_may_send(file_desk):
 def test_pages_of_other_origins_may_not(file_desk, origin):
     file_desk.create(origins=["https://shop.example"])
     body = {"plan": PLAN.hash, "epoch": file_desk.epoch(), "reports": fresh(1)}
-    asked = file_desk.ask("OPTIONS", PATH, headers={"origin": origin})
-    assert "access-control-allow-origin" not in asked.headers
+    preflight = file_desk.ask("OPTIONS", PATH, headers={"origin": origin})
+    assert "access-control-allow-origin" not in preflight.headers
     answer = file_desk.post(PATH, json=body, headers={"origin": origin})
     assert reason(answer) == (403, "origin")
     assert "access-control-allow-origin" not in answer.headers
@@ -413,8 +415,8 @@ def test_a_page_may_read_why_it_gets_no_plan(file_desk, path, name):
     assert "access-control-expose-headers" not in refused.headers
     assert set(refused.json()) == {"type", "title", "status", "detail", "reason", "retry"}
     assert PLAN.hash not in refused.text
-    asked = file_desk.ask("OPTIONS", path, headers={"origin": "https://evil.example"})
-    assert "access-control-allow-origin" not in asked.headers, "only requests that need no leave"
+    preflight = file_desk.ask("OPTIONS", path, headers={"origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in preflight.headers, "only requests that need no leave"
     assert file_desk.get(path).status_code == (200 if name == "menu" else 404)
 
 
@@ -478,7 +480,9 @@ def test_who_sends_other_cells_under_an_id_is_answered_and_counted(desk):
     assert desk.status()["changed"] == 0
     before = desk.get("/v1/collections/menu/tally").content
     for reports, number in ((few, 3), (many, 43)):
-        others = [{**one, "cells": next(c for c in VALID if c != one["cells"])} for one in reports]
+        others = [
+            {**report, "cells": next(c for c in VALID if c != report["cells"])} for report in reports
+        ]
         assert desk.send(others).json() == {"accepted": len(reports), "failed": []}
         assert desk.status()["changed"] == number
     assert desk.get("/v1/collections/menu/tally").content == before
@@ -495,7 +499,7 @@ VALID = [[int(own), int(own) + 1 + at] for own in PLAN.layout.own for at in rang
 @pytest.mark.parametrize("size", [1, 5, 300])
 def test_what_was_taken_lately_is_known_exactly(width, size):
     """As a dictionary that forgets an id when another takes its place; crafted ids change nothing."""
-    coins, table, known = random.Random(f"{width} {size}"), RecentReports(64), {}
+    coins, table, expected = random.Random(f"{width} {size}"), RecentReports(64), {}
     old = [coins.randbytes(16) for _ in range(20)]
     for _ in range(300 // size + 3):
         ids = []
@@ -506,16 +510,16 @@ def test_what_was_taken_lately_is_known_exactly(width, size):
         old = (old + ids)[-60:]
         rows = [bytes([coins.randrange(2)]) * width for _ in ids]
         parcel = Parcel(1, coins.randrange(2), coins.randrange(2), ids, b"".join(rows))
-        found = table.look(parcel, width)
+        match = table.look(parcel, width)
         where = parcel.round, parcel.epoch
-        same = [known.get(one[0] & 63) for one in ids]
-        again = [(at, seen) for at, seen in enumerate(same) if seen and seen[0] == (where, ids[at])]
-        assert found.repeats == len(again)
-        assert found.changed == sum(seen[1] != rows[at] for at, seen in again)
-        table.note(parcel, found)
-        for one, row, seen in zip(ids, rows, same, strict=True):
-            if not seen or seen[0] != (where, one):
-                known[one[0] & 63] = (where, one), row
+        same = [expected.get(name[0] & 63) for name in ids]
+        again = [(at, entry) for at, entry in enumerate(same) if entry and entry[0] == (where, ids[at])]
+        assert match.repeats == len(again)
+        assert match.changed == sum(entry[1] != rows[at] for at, entry in again)
+        table.note(parcel, match)
+        for name, row, entry in zip(ids, rows, same, strict=True):
+            if not entry or entry[0] != (where, name):
+                expected[name[0] & 63] = (where, name), row
 
 
 # -- a database that is away ------------------------------------------------------------------------

@@ -69,8 +69,8 @@ class Running:
         """Send them all at once; what each raised, if anything."""
 
         async def work():
-            sent = [self.service.writer.submit(parcel) for parcel in parcels]
-            return await asyncio.gather(*sent, return_exceptions=True)
+            tasks = [self.service.writer.submit(parcel) for parcel in parcels]
+            return await asyncio.gather(*tasks, return_exceptions=True)
 
         return self.loop.run_until_complete(work())
 
@@ -142,14 +142,16 @@ def test_the_same_reports_in_all_lanes_count_once(database, tmp_path):
     with running(database, tmp_path, lanes=3, group_reports=1) as collector:
         groups = [[os.urandom(16) for _ in range(20)] for _ in range(15)]
         rng = np.random.default_rng(5)
-        sent = [parcel(collector.collection, shuffled(group, rng)) for group in groups * 4]
-        order = rng.permutation(len(sent))
-        assert set(collector.send(*[sent[place] for place in order])) == {None}
-        assert not any(one.refused for one in sent)
+        parcels = [parcel(collector.collection, shuffled(group, rng)) for group in groups * 4]
+        order = rng.permutation(len(parcels))
+        assert set(collector.send(*[parcels[place] for place in order])) == {None}
+        assert not any(parcel.refused for parcel in parcels)
         assert collector.reports() == 15 * 20
         with collector.store.reading() as session:
             shards = session.rows("select count(distinct shard) from heads where reports > 0")[0][0]
-            logged = list(collector.store.segments(session, collector.collection.round, sent[0].epoch))
+            logged = list(
+                collector.store.segments(session, collector.collection.round, parcels[0].epoch)
+            )
         assert shards > 1, "more than one lane took part"
         assert sum(segment.reports for segment in logged) == 300
         assert all(crc_of(segment.ids, segment.payload) == segment.crc for segment in logged)
@@ -164,10 +166,10 @@ def test_a_cap_is_exact_over_all_lanes(database, tmp_path):
             return await writer.call(lambda store: admin.set_terms(store, "menu", terms))
 
         collector.loop.run_until_complete(cap())
-        sent = [parcel(collector.collection, [os.urandom(16) for _ in range(7)]) for _ in range(30)]
-        assert set(collector.send(*sent)) == {None}
+        parcels = [parcel(collector.collection, [os.urandom(16) for _ in range(7)]) for _ in range(30)]
+        assert set(collector.send(*parcels)) == {None}
         assert collector.reports() == 100
-        refused = [reason for one in sent for reason in one.refused.values()]
+        refused = [reason for parcel in parcels for reason in parcel.refused.values()]
         assert refused == ["full"] * (30 * 7 - 100)
 
 
@@ -198,7 +200,7 @@ def test_a_change_waits_for_all_lanes_and_holds_in_all(database, tmp_path):
         counted = collector.reports()
         late = [parcel(collector.collection, names) for names in ids[20:]]
         assert set(collector.send(*late)) == {None}
-        assert all(set(one.refused.values()) == {"paused"} for one in late)
+        assert all(set(parcel.refused.values()) == {"paused"} for parcel in late)
         assert collector.reports() == counted == 20
 
 
@@ -283,15 +285,15 @@ def test_a_lane_that_cannot_connect_again_hands_its_groups_on(postgres, database
     ):
         writer = collector.service.writer
         assert set(collector.send(*[parcel(collector.collection, [os.urandom(16)])] * 10)) == {None}
-        sent = 1  # the same one ten times
+        count = 1  # the same one ten times
         allow(1)
         ended(postgres, writer._lanes.stores[lane])
         deadline = time.monotonic() + 2
         while time.monotonic() < deadline:
             ids = [[os.urandom(16)] for _ in range(10)]
-            assert collector.send(*[parcel(collector.collection, one) for one in ids]) == [None] * 10
+            assert collector.send(*[parcel(collector.collection, names) for names in ids]) == [None] * 10
             assert collector.service.unready() == []
-            sent += 10
+            count += 10
         assert writer.lanes_out == 1
         assert collector.service._gauges()["lanes_unready"][1] == 1
         allow(20)
@@ -305,7 +307,7 @@ def test_a_lane_that_cannot_connect_again_hands_its_groups_on(postgres, database
         assert collector.service.metrics.outages == 0
         assert sum(collector.service.metrics.store_errors.values()) > 0
         collector.refresh()
-        assert collector.reports() == sent + 10
+        assert collector.reports() == count + 10
 
 
 def test_an_outage_of_all_lanes_is_two_lines(postgres, database, tmp_path):
@@ -342,9 +344,9 @@ def test_groups_that_a_lane_hands_on_are_finished_before_the_end(database, tmp_p
             raise StoreUnready("too many connections", "connect")
 
         monkeypatch.setattr(late, "append", fail)
-        sent = [collector.later(parcel(collector.collection, [os.urandom(16)])) for _ in range(20)]
+        futures = [collector.later(parcel(collector.collection, [os.urandom(16)])) for _ in range(20)]
         collector.loop.run_until_complete(collector.service.stop())
-        collector.loop.run_until_complete(asyncio.gather(*sent))
+        collector.loop.run_until_complete(asyncio.gather(*futures))
         assert collector.service.writer.lanes_out == 1, "it has failed"
         assert collector.reports() == 20
 
@@ -414,11 +416,11 @@ def test_a_change_waits_for_reports_of_several_collections_less_than_it_may(data
         with log_held_elsewhere(database, menu):
             waiting = collector.loop.run_until_complete(together())
             with psycopg.connect(database, autocommit=True) as watcher:
-                asked = (
+                query = (
                     "select count(*) from pg_locks where locktype = 'advisory' and not granted "
                     "and classid = %s"
                 )
-                eventually(lambda: watcher.execute(asked, [ORDER]).fetchone()[0])
+                eventually(lambda: watcher.execute(query, [ORDER]).fetchone()[0])
             began = time.monotonic()
             admin.set_terms(changing, "other", {"rate": 9_000})
             assert time.monotonic() - began < 0.6 * limits["lock_seconds"]
@@ -458,13 +460,13 @@ def test_groups_go_to_free_lanes_and_all_else_waits():
 
 
 def test_a_single_lane_writes_in_the_thread_that_asks():
-    asked = []
+    calls = []
     lanes = WriterLanes(
-        ["only"], lambda *given: asked.append((threading.get_ident(), *given)), SystemClock()
+        ["only"], lambda *given: calls.append((threading.get_ident(), *given)), SystemClock()
     )
     lanes.start()
     lanes.write("group")
-    assert asked == [(threading.get_ident(), "only", "group")]
+    assert calls == [(threading.get_ident(), "only", "group")]
     with lanes.idle() as stores:
         assert stores == ("only",)
     lanes.stop()
@@ -494,8 +496,8 @@ def test_no_work_waits_for_a_slow_lane():
 
 
 def test_the_last_lane_is_never_out():
-    written = []
-    lanes = WriterLanes(["first", "second"], lambda *given: written.append(given), SystemClock())
+    calls = []
+    lanes = WriterLanes(["first", "second"], lambda *given: calls.append(given), SystemClock())
     lanes.start()
     assert lanes.fail("first")
     assert lanes.fail("first"), "the second still takes its groups"
@@ -508,5 +510,5 @@ def test_the_last_lane_is_never_out():
     with lanes.idle():
         lanes.write(3)
     with lanes.idle():
-        assert [store for store, _ in written] == ["second"] * 3 + ["first"]
+        assert [store for store, _ in calls] == ["second"] * 3 + ["first"]
     lanes.stop()

@@ -49,8 +49,8 @@ def tries(reason):
 
 
 def body(desk, reports=None, **more):
-    made = {"plan": PLAN.hash, "epoch": desk.epoch(), "reports": reports or fresh(1), **more}
-    return json.dumps(made).encode()
+    document = {"plan": PLAN.hash, "epoch": desk.epoch(), "reports": reports or fresh(1), **more}
+    return json.dumps(document).encode()
 
 
 def state(desk, name):
@@ -71,9 +71,9 @@ def _(desk):
 @tries("closed_epoch")
 def _(desk):
     late = fresh(1)
-    made = [desk.send(late, epoch=epoch) for epoch in (0, 1, desk.epoch() - 3)]
+    answers = [desk.send(late, epoch=epoch) for epoch in (0, 1, desk.epoch() - 3)]
     desk.clock.jump(-200)  # a clock that is set back a little opens nothing
-    return [*made, desk.send(late, epoch=desk.epoch() - 3)]
+    return [*answers, desk.send(late, epoch=desk.epoch() - 3)]
 
 
 @tries("early_epoch")
@@ -91,9 +91,9 @@ def _(desk):
 @tries("malformed")
 def _(desk):
     good = body(desk)
-    made = [desk.send_bytes(text, kind=batches.JSON) for text in (good[:-1], good + b"x", b"[" * 99)]
+    answers = [desk.send_bytes(text, kind=batches.JSON) for text in (good[:-1], good + b"x", b"[" * 99)]
     twice = good.replace(b'"epoch"', b'"epoch": 1, "epcoh"')
-    return [*made, desk.send_bytes(twice, kind=batches.JSON), desk.send_bytes(good)]
+    return [*answers, desk.send_bytes(twice, kind=batches.JSON), desk.send_bytes(good)]
 
 
 @tries("other_plan")
@@ -159,11 +159,11 @@ def _(desk):
             yield large[: len(large) // 2]
 
     headers = {"content-type": batches.JSON}
-    sent = desk.client.post("/v1/collections/menu/reports", content=parts(), headers=headers)
+    request = desk.client.post("/v1/collections/menu/reports", content=parts(), headers=headers)
     return [
         desk.send_bytes(large, kind=batches.JSON),
         desk.send_bytes(large, kind=batches.JSON, **{"content-length": "1"}),
-        desk.run(sent),
+        desk.run(request),
     ]
 
 
@@ -178,8 +178,8 @@ def _(desk):
 @tries("content_type")
 def _(desk):
     kinds = ("text/plain", "text/plain; application/json", "application/jsonp", "", "application/")
-    made = [desk.send_bytes(body(desk), kind=kind) for kind in kinds]
-    return [*made, desk.post("/v1/collections", content=b"{}")]
+    answers = [desk.send_bytes(body(desk), kind=kind) for kind in kinds]
+    return [*answers, desk.post("/v1/collections", content=b"{}")]
 
 
 @tries("slow")
@@ -202,24 +202,28 @@ def _(desk):
     first = fresh(5)
     assert desk.send(first).status_code == 200
     desk.clock.jump(3600)  # the time of day fills no bucket
-    made = [desk.send(fresh(1)), desk.send(fresh(9))]
+    answers = [desk.send(fresh(1)), desk.send(fresh(9))]
     assert desk.send(first).status_code == 200  # nor does what is free, as what is sent again
     assert desk.send([{"id": os.urandom(16).hex(), "cells": [0]}]).status_code == 422
-    halves = [one["id"][:16] + two["id"][16:] for one, two in zip(first, fresh(5), strict=True)]
-    made += [desk.send([{**first[0], "id": name}]) for name in halves]  # nor what looks like it
-    made += [desk.send([{**first[0], "id": one["id"]}], epoch=desk.epoch() - 1) for one in first]
+    halves = [
+        report["id"][:16] + other["id"][16:] for report, other in zip(first, fresh(5), strict=True)
+    ]
+    answers += [desk.send([{**first[0], "id": name}]) for name in halves]  # nor what looks like it
+    answers += [
+        desk.send([{**first[0], "id": report["id"]}], epoch=desk.epoch() - 1) for report in first
+    ]
     desk.ask("PATCH", "/v1/collections/menu", json={"rate": 6})  # nor does a new rate
-    return [*made, desk.send(fresh(5))]
+    return [*answers, desk.send(fresh(5))]
 
 
 @tries("overload")
 def _(desk):
     ingest = desk.app.routes[0].endpoint
     ingest.waiting_bytes = desk.service.settings.waiting_bytes
-    made = [desk.send(fresh(1))]
+    answers = [desk.send(fresh(1))]
     ingest.waiting_bytes = 0
     ingest.waiting_requests = desk.service.settings.waiting_requests
-    return [*made, desk.send(fresh(1))]
+    return [*answers, desk.send(fresh(1))]
 
 
 @tries("storage")
@@ -266,18 +270,18 @@ PROXIES = ("x-forwarded-for", "x-forwarded", "x-forwarded-port", "forwarded", "c
 @tries("host")
 def _(desk):
     hosts = ("evil.org", "127.0.0.1.evil.org", "[", "[::1", "127.0.0.1@evil.org", "2130706433", "0", "")
-    made = [desk.get("/metrics", headers={"host": host}) for host in hosts]
-    return made + [desk.get("/metrics", headers={"host": "localhost", name: "1"}) for name in PROXIES]
+    answers = [desk.get("/metrics", headers={"host": host}) for host in hosts]
+    return answers + [desk.get("/metrics", headers={"host": "localhost", name: "1"}) for name in PROXIES]
 
 
 @tries("token")
 def _(desk):
     token = admin.add_token(desk.store, "admin")
     values = ("", "Bearer", f"Bearer {token[:-1]}", f"Basic {token}", "Bearer kv_" + "0" * 16 + "_")
-    made = [desk.get("/v1/collections", headers={"authorization": value}) for value in values]
+    answers = [desk.get("/v1/collections", headers={"authorization": value}) for value in values]
     admin.revoke_token(desk.store, token.split("_")[1])
     admin.add_token(desk.store, "analyst")
-    return [*made, desk.get("/v1/collections", headers={"authorization": f"Bearer {token}"})]
+    return [*answers, desk.get("/v1/collections", headers={"authorization": f"Bearer {token}"})]
 
 
 @tries("forbidden")
@@ -293,28 +297,28 @@ def _(desk):
 @tries("unknown")
 def _(desk):
     paths = ("Menu", "menu%00", "..%2fmenu", "%6denu2", "menu%20", "a" * 5000)
-    made = [desk.get(f"/v1/collections/{path}") for path in paths]
+    answers = [desk.get(f"/v1/collections/{path}") for path in paths]
     slashes = (
         "/health/",
         "/v1/collections/",
         "/v1/collections/menu/",
         "/openapi.json/",
     )
-    made += [desk.get(path, headers={"host": "evil.org"}) for path in slashes]
-    made += [desk.post("/v1/collections/menu/reports/", content=body(desk))]
-    assert not any("location" in answer.headers for answer in made)
+    answers += [desk.get(path, headers={"host": "evil.org"}) for path in slashes]
+    answers += [desk.post("/v1/collections/menu/reports/", content=body(desk))]
+    assert not any("location" in answer.headers for answer in answers)
     segments = ("9" * 5000 + "/1/x", "1/" + "9" * 5000 + "/x", "1/1/..%2f..%2fstore.sqlite", "-1/1/x")
-    return made + [desk.get(f"/v1/collections/menu/segments/{path}") for path in segments]
+    return answers + [desk.get(f"/v1/collections/menu/segments/{path}") for path in segments]
 
 
 @tries("method")
 def _(desk):
-    told = {
+    methods_of = {
         "/v1/collections/menu/reports": {"OPTIONS", "POST"},
         "/health": {"GET", "HEAD"},
         "/v1/collections": {"GET", "HEAD", "POST"},
     }
-    for path, methods in told.items():
+    for path, methods in methods_of.items():
         assert set(desk.ask("TRACE", path).headers["allow"].split(", ")) == methods
     return [desk.ask(name, "/v1/collections/menu/reports") for name in ("GET", "PUT", "BREW")] + [
         desk.ask("DELETE", "/health"),
@@ -329,9 +333,9 @@ def _(desk):
 
 @tries("state")
 def _(desk):
-    made = [desk.ask("DELETE", "/v1/collections/menu")]
+    answers = [desk.ask("DELETE", "/v1/collections/menu")]
     state(desk, "closed")
-    return [*made, state(desk, "open"), state(desk, "paused")]
+    return [*answers, state(desk, "open"), state(desk, "paused")]
 
 
 @tries("finished")
@@ -343,9 +347,9 @@ def _(desk):
 def _(desk):
     queries = ("estimates?level=nan", "estimates?round=1e3", "checks?false_alarm=nan", "queries?q=x(",
                "fakes?share=1", "fakes?share=nan", "fakes?views=all", "fakes?key=Tea")  # fmt: skip
-    made = [desk.get(f"/v1/collections/menu/{path}") for path in queries]
+    answers = [desk.get(f"/v1/collections/menu/{path}") for path in queries]
     changed = [{"epoch": 5}, {"grace": 0}, {"opens": 9, "closes": 3}, {"origins": ["a.org"]}]
-    return made + [desk.ask("PATCH", "/v1/collections/menu", json=terms) for terms in changed]
+    return answers + [desk.ask("PATCH", "/v1/collections/menu", json=terms) for terms in changed]
 
 
 @tries("busy")
@@ -364,7 +368,7 @@ def _(desk):
     done = threading.Event()
     for lane in (answers.light, answers.heavy):
         lane.pool.submit(done.wait, 60)
-    asked = (
+    paths = (
         "estimates",
         "estimates?estimator=shrunk",
         "conditional",
@@ -372,10 +376,10 @@ def _(desk):
         "fakes",
         "queries?q=frequency(Pepsi)",
     )
-    made = [desk.get(f"/v1/collections/menu/{path}") for path in asked]
+    replies = [desk.get(f"/v1/collections/menu/{path}") for path in paths]
     done.set()
     assert answers.light.asked == answers.heavy.asked == 0
-    return made
+    return replies
 
 
 @tries("key_missing")
@@ -383,13 +387,13 @@ def _(desk):
     """Other epochs are not touched by it."""
     desk.create("other", plan_of("kvoh"))
     plan = plan_of("kvoh").hash
-    sent = fresh(1, plan_of("kvoh"))
-    assert desk.send(sent, "other", plan=plan).status_code == 200
+    reports = fresh(1, plan_of("kvoh"))
+    assert desk.send(reports, "other", plan=plan).status_code == 200
     (key,) = (desk.folder / "segments" / "keys").iterdir()
     key.unlink()
     desk.store._images.clear()  # as after a restart
     desk.send(fresh(1))
-    return [desk.send(again, "other", plan=plan) for again in (sent, fresh(1, plan_of("kvoh")))]
+    return [desk.send(again, "other", plan=plan) for again in (reports, fresh(1, plan_of("kvoh")))]
 
 
 @tries("internal")
@@ -400,9 +404,9 @@ def _(desk):
         raise RuntimeError("secret")
 
     desk.store.has_book = desk.store.book = fail
-    made = [desk.send(fresh(1)), desk.get("/v1/collections/menu/plan")]
-    assert "secret" not in desk.log.getvalue() + "".join(answer.text for answer in made)
-    return made
+    answers = [desk.send(fresh(1)), desk.get("/v1/collections/menu/plan")]
+    assert "secret" not in desk.log.getvalue() + "".join(answer.text for answer in answers)
+    return answers
 
 
 class _Desk(Desk):
@@ -538,7 +542,7 @@ def test_whoever_sends_rubbish_does_not_fill_the_log():
     for number in range(1000):
         warn(f"made up {number}")
     lines = [json.loads(text) for text in stream.getvalue().splitlines()]
-    assert [one.get("left_out") for one in lines[:3]] == [None, 999, None]
+    assert [line.get("left_out") for line in lines[:3]] == [None, 999, None]
     assert len(handler._said) <= 100
     assert "192.0.2" not in stream.getvalue()
 
@@ -650,15 +654,15 @@ def test_a_refusal_to_serve_makes_no_store(tmp_path):
 
 def test_where_sealed_epochs_go_is_said_where_no_file_shows_it(database, tmp_path):
     words = [KEYVEIL, "serve", "--store", database, "--port", "0"]
-    for more, said in (([], True), (["--segments", str(tmp_path / "kept")], False)):
-        made = subprocess.Popen(
+    for more, is_default in (([], True), (["--segments", str(tmp_path / "kept")], False)):
+        process = subprocess.Popen(
             [*words, *more], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        lines = [made.stdout.readline() for _ in range(4 if said else 3)]
-        made.terminate()
-        rest, _ = made.communicate(timeout=30)
+        lines = [process.stdout.readline() for _ in range(4 if is_default else 3)]
+        process.terminate()
+        rest, _ = process.communicate(timeout=30)
         text = "".join(lines) + rest
-        assert (f"sealed epochs go to {tmp_path}/keyveil.segments" in text) == said
+        assert (f"sealed epochs go to {tmp_path}/keyveil.segments" in text) == is_default
 
 
 # -- bodies that come slowly ------------------------------------------------------------------------
@@ -704,9 +708,9 @@ def test_what_is_announced_and_not_sent_takes_no_room(tmp_path):
         good.part(body(desk), False)
         await good.task
         assert good.status == 200
-        for one in silent:
-            one.parts.put_nowait({"type": "http.disconnect"})
-            await one.task
+        for upload in silent:
+            upload.parts.put_nowait({"type": "http.disconnect"})
+            await upload.task
         assert (ingest.waiting_bytes, ingest.waiting_requests, len(ingest._arriving)) == (0, 0, 0)
 
     desk.run(work())
@@ -722,8 +726,8 @@ def test_the_slowest_makes_room_for_who_sends(tmp_path, monkeypatch, limit):
 
     async def work():
         held = [Body(desk, 1000) for _ in range(4)]
-        for number, one in enumerate(held):
-            one.part(b" " * (996 + number))
+        for number, upload in enumerate(held):
+            upload.part(b" " * (996 + number))
         await asyncio.sleep(0.02)
         early = Body(desk, 1000)
         early.part(body(desk), False)
@@ -735,14 +739,14 @@ def test_the_slowest_makes_room_for_who_sends(tmp_path, monkeypatch, limit):
         await good.task
         await asyncio.sleep(0.02)
         assert good.status == 200
-        assert [one.status for one in held] == [408, None, None, None], "the slowest, and no other"
+        assert [upload.status for upload in held] == [408, None, None, None], "the slowest, and no other"
         held[0].part(b" " * 500)  # what still comes of it is not counted
         late = [Body(desk, 1000) for _ in range(2)]
-        for one in late:
-            one.part(b" " * 500)
-        for one in (*held[1:], *late):
-            one.parts.put_nowait({"type": "http.disconnect"})
-        await asyncio.gather(*(one.task for one in (*held, *late)))
+        for upload in late:
+            upload.part(b" " * 500)
+        for upload in (*held[1:], *late):
+            upload.parts.put_nowait({"type": "http.disconnect"})
+        await asyncio.gather(*(upload.task for upload in (*held, *late)))
         assert (ingest.waiting_bytes, ingest.waiting_requests, len(ingest._arriving)) == (0, 0, 0)
 
     desk.run(work())
@@ -761,9 +765,9 @@ def test_whole_bodies_are_never_given_up(tmp_path, monkeypatch):
         held = asyncio.get_running_loop().create_future()
         monkeypatch.setattr(desk.service.writer, "submit", lambda parcel: asyncio.shield(held))
         whole = [Body(desk, 1000) for _ in range(4)]
-        for one in whole:
-            one.part(text[:100])
-            one.part(text[100:], False)
+        for upload in whole:
+            upload.part(text[:100])
+            upload.part(text[100:], False)
         await asyncio.sleep(0.05)
         assert ingest.waiting_bytes == 3600
         more = Body(desk, 1000)
@@ -771,8 +775,8 @@ def test_whole_bodies_are_never_given_up(tmp_path, monkeypatch):
         await more.task
         assert more.status == 429
         held.set_result(None)
-        await asyncio.gather(*(one.task for one in whole))
-        assert [one.status for one in whole] == [200] * 4
+        await asyncio.gather(*(upload.task for upload in whole))
+        assert [upload.status for upload in whole] == [200] * 4
         assert (ingest.waiting_bytes, ingest.waiting_requests) == (0, 0)
 
     desk.run(work())
@@ -795,29 +799,29 @@ def server(tmp_path_factory):
     store.close()
     words = ("request_seconds=1", "idle_seconds=1", "send_seconds=1", "connections=20")
     more = ("shutdown_seconds=2", "body_bytes=100000", "waiting_bytes=100000")
-    made = Server(address, folder, *words, *more)
-    made.start()
-    yield made
-    assert made.end() == 0
+    server = Server(address, folder, *words, *more)
+    server.start()
+    yield server
+    assert server.end() == 0
 
 
 def line(server, text=b"", timeout=20):
-    made = socket.create_connection(("127.0.0.1", server.port))
-    made.settimeout(timeout)
-    made.sendall(text)
-    return made
+    connection = socket.create_connection(("127.0.0.1", server.port))
+    connection.settimeout(timeout)
+    connection.sendall(text)
+    return connection
 
 
 def rest(connection):
     """All that comes until the other side ends the connection; fails if it never does."""
-    found = b""
+    content = b""
     try:
         while part := connection.recv(1 << 16):
-            found += part
+            content += part
     except ConnectionError:
         pass
     connection.close()
-    return found
+    return content
 
 
 def memory(server):
@@ -827,14 +831,14 @@ def memory(server):
 
 def pour(connection, piece, most):
     """Send until the other side has had enough; how many bytes it took."""
-    sent = 0
+    size = 0
     try:
-        while sent < most:
+        while size < most:
             connection.sendall(piece)
-            sent += len(piece)
+            size += len(piece)
     except OSError:
         pass
-    return sent
+    return size
 
 
 @pytest.mark.parametrize(
@@ -914,8 +918,8 @@ def test_silent_sockets_stop_no_upload(server):
     text = json.dumps({"plan": PLAN.hash, "epoch": epoch, "reports": fresh(3)}).encode()
     good = line(server, POST + f"content-length: {len(text)}\r\n\r\n".encode() + text)
     assert good.recv(4096).startswith(b"HTTP/1.1 200 ")
-    for one in (good, *silent):
-        one.close()
+    for connection in (good, *silent):
+        connection.close()
 
 
 def test_who_does_not_take_answers_is_let_go_within_send_seconds(server):
@@ -947,8 +951,8 @@ def test_what_is_no_request_is_refused(server):
 
 
 def test_an_upgrade_is_not_made(server):
-    asked = HELLO[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: a\r\n\r\n"
-    assert b"101" not in rest(line(server, asked)).split(b"\r\n")[0]
+    request = HELLO[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: a\r\n\r\n"
+    assert b"101" not in rest(line(server, request)).split(b"\r\n")[0]
 
 
 def test_a_client_that_never_ends_cannot_hold_the_end(tmp_path):
@@ -958,19 +962,19 @@ def test_a_client_that_never_ends_cannot_hold_the_end(tmp_path):
     store.open()
     admin.create(store, "menu", PLAN.dumps(), {}, 0.0)
     store.close()
-    made = Server(address, tmp_path, "shutdown_seconds=2", "request_seconds=60")
-    made.start()
+    server = Server(address, tmp_path, "shutdown_seconds=2", "request_seconds=60")
+    server.start()
     epoch = int(time.time()) // 86_400
     text = json.dumps({"plan": PLAN.hash, "epoch": epoch, "reports": fresh(3)}).encode()
-    slow = line(made, POST + b"content-length: 1000\r\n\r\n{")
-    good = line(made, POST + f"content-length: {len(text)}\r\n\r\n".encode() + text[:40])
+    slow = line(server, POST + b"content-length: 1000\r\n\r\n{")
+    good = line(server, POST + f"content-length: {len(text)}\r\n\r\n".encode() + text[:40])
     time.sleep(0.3)
-    os.kill(made.pid, signal.SIGTERM)
+    os.kill(server.pid, signal.SIGTERM)
     time.sleep(0.3)
     good.sendall(text[40:])
     assert b'{"accepted":3,"failed":[]}' in rest(good)
     begun = time.monotonic()
-    assert made.end() == 0
+    assert server.end() == 0
     assert time.monotonic() - begun < 30
     slow.close()
     store = store_at(address)

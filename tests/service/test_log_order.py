@@ -28,16 +28,16 @@ EPOCH = int(NOW) // 86_400
 @pytest.fixture
 def stores(database):
     """Two collectors, and a collection whose epoch has its key and ten reports."""
-    made = [store_at(database) for _ in range(2)]
-    for store in made:
+    stores = [store_at(database) for _ in range(2)]
+    for store in stores:
         store.settings = Settings(lock_seconds=0.3, transaction_seconds=1)
         store.open()
-    admin.create(made[0], "menu", PLAN.dumps(), {}, NOW)
-    for store in made:
+    admin.create(stores[0], "menu", PLAN.dumps(), {}, NOW)
+    for store in stores:
         store.refresh()
         store.append([parcel(store, names(5))], NOW)
-    yield made
-    for store in made:
+    yield stores
+    for store in stores:
         store.close()
 
 
@@ -63,11 +63,11 @@ def findings(store):
 @contextmanager
 def before(store, name, work):
     """Work is done once, right before that method of a store."""
-    real, left = getattr(store, name), [work]
+    real, queue = getattr(store, name), [work]
 
     def first(*given, **named):
-        if left:
-            left.pop()()
+        if queue:
+            queue.pop()()
         return real(*given, **named)
 
     setattr(store, name, first)
@@ -75,7 +75,7 @@ def before(store, name, work):
         yield
     finally:
         delattr(store, name)
-    assert left == []
+    assert queue == []
 
 
 @pytest.mark.parametrize("moment", ["_learning", "_known", "_record", "_settle"])
@@ -108,9 +108,9 @@ def test_what_another_has_counted_is_never_refused(stores, how):
         admin.set_terms(first, "menu", {"people": 12})
     second._careful = 0
     for ids in (mine, mine + new):
-        sent = parcel(second, ids)
-        second.append([sent], NOW)
-        assert sent.refused == dict.fromkeys(range(2, len(ids)), how)
+        batch = parcel(second, ids)
+        second.append([batch], NOW)
+        assert batch.refused == dict.fromkeys(range(2, len(ids)), how)
         second.open_ids.forget([*second.open_ids])
     assert total(first) == 12
 
@@ -185,11 +185,11 @@ def test_processes_and_lanes_at_once(database, stores, together):
         try:
             for number in rng.permutation(12):
                 ids = [groups[number][place] for place in rng.permutation(20)]
-                sent = [parcel(store, ids[:7]), parcel(store, ids[7:])]
-                sent[1].epoch -= together and number % 2
-                sent[0].epoch -= together and number % 2
-                store.append(sent, NOW)
-                assert not any(one.refused for one in sent)
+                parcels = [parcel(store, ids[:7]), parcel(store, ids[7:])]
+                parcels[1].epoch -= together and number % 2
+                parcels[0].epoch -= together and number % 2
+                store.append(parcels, NOW)
+                assert not any(parcel.refused for parcel in parcels)
         except Exception as error:
             raised.append(error)
 
@@ -309,7 +309,7 @@ def test_a_process_that_stands_still_before_its_commit_holds_up_nobody(stores):
 def test_a_process_that_stands_still_with_the_lock_of_a_log_is_ended(stores):
     """Others are told in time that they must wait, and go on once the database has ended it."""
     first, second = stores
-    still, told = threading.Event(), []
+    still, kinds = threading.Event(), []
     real = second._look
 
     def look(*given):
@@ -322,7 +322,7 @@ def test_a_process_that_stands_still_with_the_lock_of_a_log_is_ended(stores):
         try:
             second.append([parcel(second, names(1))], NOW)
         except StoreUnready as error:
-            told.append(error.kind)
+            kinds.append(error.kind)
 
     second._look, second._careful = look, 8
     standing = threading.Thread(target=send)
@@ -342,7 +342,7 @@ def test_a_process_that_stands_still_with_the_lock_of_a_log_is_ended(stores):
             assert time.monotonic() - begun < 10
     assert first._session() is own, "waiting for a lock costs no connection"
     standing.join(10)
-    assert told == ["25P03"]
+    assert kinds == ["25P03"]
     del second._look
     second.append([parcel(second, names(1))], NOW)
     assert total(first) == 12
@@ -382,9 +382,9 @@ def test_many_ids_are_read_apart_while_their_epoch_waits(database, stores, monke
     assert late.learns, "a collector that starts is not ready until its large epochs are read"
     try:
         for ids in (mine, names(2), mine[:1] + names(1)):
-            sent = parcel(late, ids)
-            late.append([sent], NOW)
-            assert set(sent.refused.values()) == {"storage"}
+            batch = parcel(late, ids)
+            late.append([batch], NOW)
+            assert set(batch.refused.values()) == {"storage"}
         other = parcel(late, names(2))
         other.epoch -= 1
         late.append([other], NOW)
@@ -392,17 +392,17 @@ def test_many_ids_are_read_apart_while_their_epoch_waits(database, stores, monke
         first.append([parcel(first, names(1))], NOW)
         gate.set()
         until = time.monotonic() + 20
-        sent = parcel(late, mine + names(1))
-        late.append([sent], NOW)
-        while sent.refused:
+        batch = parcel(late, mine + names(1))
+        late.append([batch], NOW)
+        while batch.refused:
             assert time.monotonic() < until
             time.sleep(0.01)
-            late.append([sent], NOW)
+            late.append([batch], NOW)
         assert total(first) == 17
         assert not late.learns
     finally:
         late.close()
-    assert not [one.name for one in threading.enumerate() if one.name == "keyveil-ids"]
+    assert not [thread.name for thread in threading.enumerate() if thread.name == "keyveil-ids"]
 
 
 def test_a_tick_reads_what_others_have_added(stores):
@@ -421,26 +421,26 @@ def test_a_tick_reads_what_others_have_added(stores):
 def test_a_tick_asks_once_however_many_epochs_are_open(stores, monkeypatch):
     first, second = stores
     for number in range(30):
-        sent = parcel(second, names(1))
-        sent.epoch -= number
-        second.append([sent], NOW)
+        batch = parcel(second, names(1))
+        batch.epoch -= number
+        second.append([batch], NOW)
     first.append([parcel(first, names(1))], NOW)
-    asked, real = [], PostgresSession.rows
+    statements, real = [], PostgresSession.rows
 
     def rows(self, sql, parameters=()):
-        asked.append(sql)
+        statements.append(sql)
         return real(self, sql, parameters)
 
     second.refresh()
     monkeypatch.setattr(PostgresSession, "rows", rows)
     with second._transaction(second._session()) as session:
         second._follow_ids(session)
-    assert len(asked) == 1, "nothing is new"
+    assert len(statements) == 1, "nothing is new"
     first.append([parcel(first, names(1))], NOW)
-    del asked[:]
+    del statements[:]
     with second._transaction(second._session()) as session:
         second._follow_ids(session)
-    assert len(asked) == 2, "in one epoch something is"
+    assert len(statements) == 2, "in one epoch something is"
 
 
 def test_ids_in_files_that_spoil_are_read_again(stores):
@@ -497,9 +497,9 @@ def test_ids_of_an_older_database_are_kept(database, stores):
     old.close()
     new = store_at(database)
     new.open()
-    sent = parcel(new, mine + names(1))
-    new.append([sent], NOW)
-    assert not sent.refused
+    batch = parcel(new, mine + names(1))
+    new.append([batch], NOW)
+    assert not batch.refused
     assert total(new) == 17
     assert findings(new) == []
     with new.reading() as session:

@@ -26,9 +26,9 @@ def test_every_route_is_in_the_document(file_desk):
 
 
 def test_references_lead_somewhere():
-    found = document()
-    names = set(re.findall(r"#/components/schemas/(\w+)", str(found)))
-    assert names <= set(found["components"]["schemas"])
+    description = document()
+    names = set(re.findall(r"#/components/schemas/(\w+)", str(description)))
+    assert names <= set(description["components"]["schemas"])
 
 
 def test_every_reason_has_its_status_and_every_report_s_refusal_is_described():

@@ -22,8 +22,8 @@ CASES = 5000 if LONG else 500
 schemathesis.openapi.media_type("application/vnd.keyveil.tally", st.binary(max_size=400))
 schemathesis.openapi.media_type("application/vnd.keyveil.batch", st.binary(max_size=400))
 OPERATIONS = {
-    found.ok().label: found.ok()
-    for found in schemathesis.openapi.from_dict(document()).get_all_operations()
+    operation.ok().label: operation.ok()
+    for operation in schemathesis.openapi.from_dict(document()).get_all_operations()
 }
 CHECKED = CHECKS.get_by_names(
     [
@@ -41,10 +41,10 @@ _NAMED = {"name": "menu", "other": "menu", "round": 1, "epoch": 18_000_000, "fil
 
 def ready(desk: Desk) -> None:
     """A collection with reports, sealed and open, whatever the case before has done to it."""
-    found = desk.store.control.collections.get("menu")
-    if found is not None and found.state == "open" and not found.terms.token:
+    collection = desk.store.control.collections.get("menu")
+    if collection is not None and collection.state == "open" and not collection.terms.token:
         return
-    if found is not None:
+    if collection is not None:
         desk.post("/v1/collections/menu/state", json={"state": "closed"})
         desk.ask("DELETE", "/v1/collections/menu")
     desk.create(epoch=100, grace=100)
@@ -52,16 +52,16 @@ def ready(desk: Desk) -> None:
 
 
 def answer_to(desk: Desk, case: schemathesis.Case):
-    asked = requests.Request(**case.as_transport_kwargs(base_url="http://127.0.0.1")).prepare()
-    body = asked.body.encode() if isinstance(asked.body, str) else asked.body
-    headers = {key: value for key, value in asked.headers.items() if key.lower() != "content-length"}
-    made = desk.client.build_request(asked.method, asked.url, headers=headers, content=body or b"")
+    draft = requests.Request(**case.as_transport_kwargs(base_url="http://127.0.0.1")).prepare()
+    body = draft.body.encode() if isinstance(draft.body, str) else draft.body
+    headers = {key: value for key, value in draft.headers.items() if key.lower() != "content-length"}
+    request = desk.client.build_request(draft.method, draft.url, headers=headers, content=body or b"")
 
     async def send():
-        if asked.url.partition("?")[0].endswith("/live"):
+        if draft.url.partition("?")[0].endswith("/live"):
             desk.service.draining.set()  # or the stream would not end
         try:
-            return await asyncio.wait_for(desk.client.send(made), 60)
+            return await asyncio.wait_for(desk.client.send(request), 60)
         finally:
             desk.service.draining.clear()
 
@@ -70,9 +70,9 @@ def answer_to(desk: Desk, case: schemathesis.Case):
 
 @pytest.fixture
 def desk(tmp_path):
-    made = Desk(str(tmp_path / "store.sqlite"), tmp_path)
-    yield made
-    made.close()
+    desk = Desk(str(tmp_path / "store.sqlite"), tmp_path)
+    yield desk
+    desk.close()
 
 
 def cases_of(operation, mode):
@@ -96,7 +96,7 @@ def try_cases(desk: Desk, label: str, mode: GenerationMode, number: int) -> int:
 
     Hypothesis draws hundreds of cases before it says so: outside long runs that is asked of one alone.
     """
-    asked = 0
+    count = 0
     if mode is GenerationMode.NEGATIVE and not forbids(label) and not LONG and label != ANY_NAME:
         return 0
 
@@ -110,10 +110,10 @@ def try_cases(desk: Desk, label: str, mode: GenerationMode, number: int) -> int:
         suppress_health_check=list(HealthCheck),
     )
     def run(case):
-        nonlocal asked
+        nonlocal count
         ready(desk)
         answer = answer_to(desk, case)
-        asked += 1
+        count += 1
         if answer.status_code >= 500:
             assert answer.status_code == 503
             assert answer.json()["reason"] in ("paused", "not_open", "clock")
@@ -124,21 +124,21 @@ def try_cases(desk: Desk, label: str, mode: GenerationMode, number: int) -> int:
     except Unsatisfiable:
         assert mode is GenerationMode.NEGATIVE, label
         assert not forbids(label), label
-    return asked
+    return count
 
 
 def test_every_answer_is_one_that_is_described(desk):
     each = CASES // (2 * len(OPERATIONS))
-    asked = dict.fromkeys(OPERATIONS, 0)
+    counts = dict.fromkeys(OPERATIONS, 0)
     for label in OPERATIONS:
         for mode in GenerationMode:
-            asked[label] += try_cases(desk, label, mode, each)
+            counts[label] += try_cases(desk, label, mode, each)
     reports = "POST /v1/collections/{name}/reports"
-    asked[reports] += try_cases(
-        desk, reports, GenerationMode.NEGATIVE, max(1, CASES - sum(asked.values()))
+    counts[reports] += try_cases(
+        desk, reports, GenerationMode.NEGATIVE, max(1, CASES - sum(counts.values()))
     )
-    assert sum(asked.values()) >= CASES
-    assert min(asked.values()) > 0
+    assert sum(counts.values()) >= CASES
+    assert min(counts.values()) > 0
     assert "request_failed" not in desk.log.getvalue()
     assert not desk.service.writer.broken
 

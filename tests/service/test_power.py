@@ -31,24 +31,24 @@ HISTORIES = 25 if LONG else 3
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_nothing_acknowledged_is_lost(tmp_path, seed):
     history = work(tmp_path, seed, 45)
-    found = lose(history, POINTS // HISTORIES, seed, tmp_path / "found")
-    assert found.pop(DECEIVED, 0) <= 1
-    assert found == {}
+    losses = lose(history, POINTS // HISTORIES, seed, tmp_path / "found")
+    assert losses.pop(DECEIVED, 0) <= 1
+    assert losses == {}
 
 
 @pytest.mark.parametrize(("synchronous", "seed"), [("NORMAL", 0), ("OFF", 1)])
 def test_a_store_that_syncs_less_is_caught(tmp_path, synchronous, seed):
-    found = lose(work(tmp_path, seed, 45, synchronous), 60, 0, tmp_path / "found")
-    assert found["acknowledged reports are lost"] > 0
-    corrupt = [text for text in found if "corrupt" in text.lower()]
+    losses = lose(work(tmp_path, seed, 45, synchronous), 60, 0, tmp_path / "found")
+    assert losses["acknowledged reports are lost"] > 0
+    corrupt = [text for text in losses if "corrupt" in text.lower()]
     assert bool(corrupt) == (synchronous == "OFF"), "the log alone protects from the one, not the other"
 
 
 @pytest.mark.parametrize("twin", [ForgetfulStore, StaleStore])
 def test_a_store_that_forgets_ids_is_caught(tmp_path, twin):
-    found = lose(work(tmp_path, 0, 45), 60, 0, tmp_path / "found", twin)
-    assert found["sent again, a report counts twice or not at all"] > 0
-    assert "acknowledged reports are lost" not in found
+    losses = lose(work(tmp_path, 0, 45), 60, 0, tmp_path / "found", twin)
+    assert losses["sent again, a report counts twice or not at all"] > 0
+    assert "acknowledged reports are lost" not in losses
 
 
 # -- SQLite's log ----------------------------------------------------------------------------------
@@ -64,10 +64,10 @@ def test_a_frame_that_was_never_written_passes_only_where_sqlite_s_check_is_blin
     log = head + struct.pack(">2I", *check(head))
     begin = struct.pack(">4I", 29, 29, 7, 8)
     begin += struct.pack(">2I", *check(new, *check(begin[:8], *check(head))))
-    known = written([Event("write", 0, 32, begin), Event("write", 0, 56, new)])
+    frame_names = written([Event("write", 0, 32, begin), Event("write", 0, 56, new)])
     assert [*frames(log + begin + new)] == [begin + new]
-    assert not deceived(log + begin + new, known)
-    assert deceived(log + begin + old, known)
+    assert not deceived(log + begin + new, frame_names)
+    assert deceived(log + begin + old, frame_names)
     assert [*frames(log + begin + other)] == []
 
 
@@ -105,20 +105,20 @@ def states(events, times=300):
 
 
 def test_what_is_synced_is_there_and_what_is_not_may_be_in_any_order():
-    made = [Event("make", 0, name="a"), Event("folder")]
+    start = [Event("make", 0, name="a"), Event("folder")]
     sector = 512
     writes = [Event("write", 0, place * sector, bytes([65 + place]) * sector) for place in range(3)]
-    assert {found["a"] for found in states([*made, *writes, Event("sync", 0)])} == {
+    assert {state["a"] for state in states([*start, *writes, Event("sync", 0)])} == {
         b"A" * sector + b"B" * sector + b"C" * sector
     }
-    before = [*made, Event("write", 0, 0, b"." * 3 * sector), Event("sync", 0)]
-    found = {f["a"] for f in states([*before, *writes])}
-    whole = {tuple(one[place * sector] for place in range(3)) for one in found}
+    before = [*start, Event("write", 0, 0, b"." * 3 * sector), Event("sync", 0)]
+    contents = {f["a"] for f in states([*before, *writes])}
+    whole = {tuple(content[place * sector] for place in range(3)) for content in contents}
     assert (46, 46, 46) in whole, "all dropped"
     assert (46, 66, 67) in whole, "the first dropped, later ones kept"
     assert len(whole) == 8
-    for one in found:
-        assert all(len(set(one[at : at + sector])) == 1 for at in range(0, len(one), sector))
+    for content in contents:
+        assert all(len(set(content[at : at + sector])) == 1 for at in range(0, len(content), sector))
 
 
 def test_one_write_is_torn_between_sectors_only():
@@ -128,18 +128,18 @@ def test_one_write_is_torn_between_sectors_only():
         Event("write", 0, 0, bytes(2048)),
         Event("sync", 0),
     ]
-    found = {f["a"] for f in states([*events, Event("write", 0, 0, b"x" * 2048)])}
-    torn = [one for one in found if 0 < one.count(b"x") < 2048]
+    contents = {f["a"] for f in states([*events, Event("write", 0, 0, b"x" * 2048)])}
+    torn = [content for content in contents if 0 < content.count(b"x") < 2048]
     assert torn
-    assert all(one.count(b"x") % 512 == 0 for one in torn)
+    assert all(content.count(b"x") % 512 == 0 for content in torn)
 
 
 def test_a_name_is_safe_with_its_folder_only():
     events = [Event("make", 0, name="a"), Event("write", 0, 0, b"x"), Event("sync", 0)]
-    assert {("a" in found) for found in states(events)} == {True, False}
-    assert all("a" in found for found in states([*events, Event("folder")]))
+    assert {("a" in state) for state in states(events)} == {True, False}
+    assert all("a" in state for state in states([*events, Event("folder")]))
     gone = [*events, Event("folder"), Event("remove", name="a")]
-    assert {("a" in found) for found in states(gone)} == {True, False}
+    assert {("a" in state) for state in states(gone)} == {True, False}
 
 
 # -- syncs that fail, and files beside the database ------------------------------------------------
@@ -184,11 +184,11 @@ def test_a_sync_that_fails_when_the_log_is_moved_into_the_file_stops_the_store(t
     ids = [os.urandom(16) for _ in range(100)]
     rows = np.zeros(100, PLAN.layout.code_type).tobytes()
     failing.where = "store.sqlite"
-    one = Parcel(collection.id, collection.round.id, int(NOW) // 86_400, ids, rows)
-    store.append([one], NOW)  # its own sync, of the log, succeeded: it is durable
+    parcel = Parcel(collection.id, collection.round.id, int(NOW) // 86_400, ids, rows)
+    store.append([parcel], NOW)  # its own sync, of the log, succeeded: it is durable
     failing.where = ""
     with pytest.raises(StoreBroken):
-        store.append([Parcel(one.collection, one.round, one.epoch, ids, rows)], NOW)
+        store.append([Parcel(parcel.collection, parcel.round, parcel.epoch, ids, rows)], NOW)
     store.close()
     again = SqliteStore(tmp_path / "store.sqlite")
     again.open()
@@ -227,16 +227,16 @@ def test_sealed_epochs_and_backups_are_on_disk_with_all_their_folders(tmp_path, 
     desk.create(epoch=100, grace=50)
     desk.send(fresh(4), epoch=int(desk.clock.now()) // 100)
     desk.clock.advance(150)
-    seen = []
+    results = []
     seal = desk.store.seal
 
     def watched(*more):
-        seen.append(folders.unsafe(tmp_path / "segments"))
+        results.append(folders.unsafe(tmp_path / "segments"))
         return seal(*more)
 
     monkeypatch.setattr(desk.store, "seal", watched)
     desk.keep()
-    assert seen == [set()]
+    assert results == [set()]
     desk.close()
     backup(tmp_path / "store.sqlite", tmp_path / "segments", tmp_path / "copy")
     new = tmp_path / "new"

@@ -63,12 +63,12 @@ class Line(httpx.AsyncBaseTransport):
     @property
     def batches(self) -> list[list[str]]:
         """The ids of every request that was forwarded, in their order."""
-        found = []
+        batches = []
         for _, body, _ in self.seen:
             count = decode_binary(body, 10**6).count
             size = (len(body) - 48) // count
-            found.append([body[48 + at * size :][:16].hex() for at in range(count)])
-        return found
+            batches.append([body[48 + at * size :][:16].hex() for at in range(count)])
+        return batches
 
 
 class Booth:
@@ -121,9 +121,9 @@ class Booth:
     def again(self, wait: int = K, **more: Any) -> Booth:
         """The relay started anew over its memory."""
         self.die()
-        made = Booth(self.desk, wait, memory=self.relay.sent_ids.path, **more)
-        self.desk.run(made.relay.start())
-        return made
+        booth = Booth(self.desk, wait, memory=self.relay.sent_ids.path, **more)
+        self.desk.run(booth.relay.start())
+        return booth
 
     def close(self) -> None:
         self.desk.run(self.client.aclose())
@@ -133,9 +133,9 @@ class Booth:
 @pytest.fixture
 def booth(file_desk: Desk) -> Iterator[Booth]:
     file_desk.create()
-    made = Booth(file_desk)
-    yield made
-    made.close()
+    booth = Booth(file_desk)
+    yield booth
+    booth.close()
 
 
 # -- a crowd or nothing ----------------------------------------------------------------------------
@@ -252,11 +252,11 @@ def test_one_is_no_crowd(wait, tmp_path):
 def order_chance(shuffle: Any) -> float:
     """The p-value of where each of 5 reports ends up, over 4000 shuffles."""
     rows = {bytes([name]) * 16: b"" for name in range(5)}
-    seen = [[0] * 5 for _ in range(5)]
+    counts = [[0] * 5 for _ in range(5)]
     for _ in range(4000):
         for place, (name, _) in enumerate(shuffle(rows)):
-            seen[name[0]][place] += 1
-    value = sum((count - 800) ** 2 / 800 for row in seen for count in row)
+            counts[name[0]][place] += 1
+    value = sum((count - 800) ** 2 / 800 for row in counts for count in row)
     return float(chi2.sf(value, 16))
 
 
@@ -298,9 +298,9 @@ def test_what_is_forwarded_carries_nothing_of_the_devices(booth):
     assert len(body) == 48 + K * (16 + PLAN.packing.width), "ids and rows"
     assert headers["user-agent"] == "keyveil-relay"
     assert not {"authorization", "cookie", "x-forwarded-for", "referer"} & set(headers)
-    said = booth.log.getvalue() + booth.desk.log.getvalue()
-    assert not any(word in said for word in ("192.0.2.7", "kv_device", "Phone/7"))
-    assert not any(name in said for batch in booth.line.batches for name in batch)
+    log = booth.log.getvalue() + booth.desk.log.getvalue()
+    assert not any(word in log for word in ("192.0.2.7", "kv_device", "Phone/7"))
+    assert not any(name in log for batch in booth.line.batches for name in batch)
 
 
 # -- acknowledged when the collector has it --------------------------------------------------------
@@ -381,7 +381,7 @@ def test_a_part_that_is_refused_is_named_by_its_id(booth):
     booth.settle()
     body = booth.send(reports, "small", plan=plan.hash).json()
     assert body["accepted"] == 3
-    assert {one["reason"] for one in body["failed"]} == {"full"}
+    assert {failure["reason"] for failure in body["failed"]} == {"full"}
     assert booth.desk.reports("small") == 3
 
 
@@ -521,8 +521,8 @@ def test_a_collector_that_wants_one_later_gets_it_in_its_crowd_only(booth):
 )
 def test_whatever_a_collector_says_a_crowd_is_not_lost_on_its_way(booth, limits):
     booth.ask("GET", "/v1/collections/menu")
-    known = booth.relay.upstream.last_known("menu")
-    known.about = {**known.about, "limits": limits}
+    entry = booth.relay.upstream.last_known("menu")
+    entry.about = {**entry.about, "limits": limits}
     real, odd = booth.relay.upstream.post, [RuntimeError("unforeseen"), RecursionError()]
 
     async def post(name: str, body: bytes) -> Any:
@@ -544,22 +544,22 @@ def test_a_collector_cannot_make_it_forget(booth):
     reports, epoch = fresh(K), booth.desk.epoch()
     booth.send(reports)
     booth.settle()
-    known = booth.relay.upstream.last_known("menu")
-    honest = known.about
-    known.about = {**honest, "epoch": {**honest["epoch"], "seconds": 1, "grace": 0}}
+    entry = booth.relay.upstream.last_known("menu")
+    honest = entry.about
+    entry.about = {**honest, "epoch": {**honest["epoch"], "seconds": 1, "grace": 0}}
     booth.desk.run(booth.relay.tend())
-    known.about = honest
+    entry.about = honest
     assert booth.send(reports).json() == {"accepted": K, "failed": []}
     assert len(booth.line.seen) == 1
     booth.desk.clock.advance(3 * 86_400)
     booth.desk.run(booth.relay.tend())
     assert booth.relay.sent_ids.number == 0
-    known.about = {**honest, "epoch": {**honest["epoch"], "grace": 30 * 86_400}}
-    known.fresh_until = 1e18
+    entry.about = {**honest, "epoch": {**honest["epoch"], "grace": 30 * 86_400}}
+    entry.fresh_until = 1e18
     response = booth.send(reports, epoch=epoch)
     assert (response.status_code, response.json()["reason"]) == (410, "closed_epoch")
     last = booth.again()
-    last.relay.upstream._known["menu"] = known
+    last.relay.upstream._known["menu"] = entry
     assert last.send(fresh(K), epoch=epoch).status_code == 410, "for good"
     last.settle()
     assert last.line.seen == []
@@ -638,7 +638,7 @@ def test_the_memory_tells_nothing_but_that_something_left(file_desk, tmp_path):
     reports = fresh(K)
     booth.send(reports)
     booth.settle()
-    assert {oct(one.stat().st_mode & 0o777) for one in tmp_path.glob("memory.sqlite*")} == {"0o600"}
+    assert {oct(file.stat().st_mode & 0o777) for file in tmp_path.glob("memory.sqlite*")} == {"0o600"}
     with pytest.raises(KeyveilError, match="another relay uses"):
         SentIds(path, URL)
     number = booth.relay.sent_ids.number
@@ -646,8 +646,8 @@ def test_the_memory_tells_nothing_but_that_something_left(file_desk, tmp_path):
     file_desk.run(booth.relay.tend())
     booth.die()
     assert number == K
-    left = b"".join(one.read_bytes() for one in tmp_path.glob("memory.sqlite*"))
-    assert not any(bytes.fromhex(report["id"]) in left for report in reports)
+    content = b"".join(file.read_bytes() for file in tmp_path.glob("memory.sqlite*"))
+    assert not any(bytes.fromhex(report["id"]) in content for report in reports)
     with pytest.raises(KeyveilError, match="another collector"):
         SentIds(path, "https://example.org")
     SentIds(path, URL).close()
@@ -665,17 +665,19 @@ def test_the_memory_tells_nothing_but_that_something_left(file_desk, tmp_path):
 
 
 def test_it_states_the_epsilon_of_the_crowd(booth):
-    said = booth.ask("GET", "/v1/collections/menu").json()
-    made = amplified(PLAN, K)
-    assert said["relay"]["wait"] == K
-    assert said["relay"]["delta"] == made.delta
-    assert PLAN.proven <= Decimal(said["relay"]["local_epsilon"]) < PLAN.proven + Decimal("1e-15")
-    assert said["relay"]["epsilon"] == said["relay"]["local_epsilon"], "five hide nobody, never more"
-    assert said["plan"] == PLAN.hash
+    document = booth.ask("GET", "/v1/collections/menu").json()
+    guarantee = amplified(PLAN, K)
+    assert document["relay"]["wait"] == K
+    assert document["relay"]["delta"] == guarantee.delta
+    assert PLAN.proven <= Decimal(document["relay"]["local_epsilon"]) < PLAN.proven + Decimal("1e-15")
+    assert document["relay"]["epsilon"] == document["relay"]["local_epsilon"], (
+        "five hide nobody, never more"
+    )
+    assert document["plan"] == PLAN.hash
     assert booth.ask("GET", "/v1/collections/menu/plan").content == PLAN.dumps().encode()
     crowd = Booth(booth.desk, wait=10_000)
-    said = crowd.ask("GET", "/v1/collections/menu").json()["relay"]
-    assert said["epsilon"] == amplified(PLAN, 10_000).epsilon < 0.2 < said["local_epsilon"]
+    relay = crowd.ask("GET", "/v1/collections/menu").json()["relay"]
+    assert relay["epsilon"] == amplified(PLAN, 10_000).epsilon < 0.2 < relay["local_epsilon"]
     crowd.close()
 
 
@@ -737,7 +739,7 @@ def test_reports_that_no_honest_device_sends_do_not_make_a_crowd(booth):
     assert (response.status_code, response.json()["reason"]) == (422, "impossible")
     response = booth.send([*bad[:1], *fresh(K - 1)])
     assert response.json()["held"] == K - 1
-    assert [one["reason"] for one in response.json()["failed"]] == ["impossible"]
+    assert [failure["reason"] for failure in response.json()["failed"]] == ["impossible"]
     assert booth.line.seen == []
     for path in ("/v1/collections/none", "/v1/collections/NONE/plan"):
         assert booth.ask("GET", path).status_code == 404
@@ -802,10 +804,10 @@ def test_pages_of_the_collections_origins_may_send_through_a_relay(file_desk):
     booth = Booth(file_desk)
     path = "/v1/collections/menu"
     for place in (path, path + "/plan", path + "/reports"):
-        asked = booth.ask("OPTIONS", place, headers={"origin": PAGE})
-        assert asked.status_code == 204
-        assert asked.headers["access-control-allow-origin"] == PAGE
-        assert "access-control-allow-credentials" not in asked.headers
+        preflight = booth.ask("OPTIONS", place, headers={"origin": PAGE})
+        assert preflight.status_code == 204
+        assert preflight.headers["access-control-allow-origin"] == PAGE
+        assert "access-control-allow-credentials" not in preflight.headers
         other = booth.ask("OPTIONS", place, headers={"origin": "https://evil.example"})
         assert "access-control-allow-origin" not in other.headers
     for place in (path, path + "/plan"):
@@ -856,18 +858,18 @@ def test_metrics_are_for_whoever_runs_the_relay(booth):
 
 
 def test_metrics_of_a_relay_that_others_reach_need_a_token(booth):
-    def asked(made: Any, value: str | None) -> int:
+    def status_for(relay_app: Any, value: str | None) -> int:
         headers = {} if value is None else {"authorization": value}
-        client = httpx.AsyncClient(transport=httpx.ASGITransport(made), base_url=URL)
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(relay_app), base_url=URL)
         status: int = booth.desk.run(client.get("/metrics", headers=headers)).status_code
         booth.desk.run(client.aclose())
         return status
 
-    assert asked(app(booth.relay, begin=False, exposed=True), None) == 403
+    assert status_for(app(booth.relay, begin=False, exposed=True), None) == 403
     with_token = app(booth.relay, begin=False, exposed=True, watcher="let me see")
-    assert asked(with_token, "Bearer let me see") == 200
+    assert status_for(with_token, "Bearer let me see") == 200
     for value in (None, "", "Bearer", "Bearer let me se", "Bearer let me see2", "let me see", "Basic x"):
-        assert asked(with_token, value) == 401
+        assert status_for(with_token, value) == 401
 
 
 def test_it_is_ready_until_it_ends(booth):
@@ -881,22 +883,22 @@ def test_it_is_ready_until_it_ends(booth):
 
 def test_made_up_names_and_plans_do_not_make_the_collector_busy(booth):
     booth.send(fresh(1))
-    asked: list[str] = []
+    paths: list[str] = []
     inner = booth.line.inner
 
     class Counting(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            asked.append(request.url.path)
+            paths.append(request.url.path)
             return await inner.handle_async_request(request)
 
     booth.line.inner = Counting()
     for _ in range(30):
         assert booth.send(fresh(1), "none").status_code == 404
-    assert len(asked) == 1
-    asked.clear()
+    assert len(paths) == 1
+    paths.clear()
     statuses = [booth.send(fresh(1), plan=os.urandom(32).hex()).status_code for _ in range(50)]
     assert set(statuses) == {409, 429}
-    assert len(asked) <= 20
+    assert len(paths) <= 20
     assert booth.send(fresh(1)).status_code == 202, "others go on"
     booth.desk.clock.advance(10)
     assert booth.send(fresh(1), plan=os.urandom(32).hex()).status_code == 409
@@ -909,12 +911,12 @@ def test_made_up_names_and_plans_do_not_make_the_collector_busy(booth):
 @pytest.mark.parametrize("end", ["", "/plan"])
 @pytest.mark.parametrize("kind", ["long", "compressed"])
 def test_a_collector_that_says_too_much_is_not_read_to_its_end(booth, end, kind):
-    inner, sent = booth.line.inner, [0]
+    inner, size = booth.line.inner, [0]
 
     class Endless(httpx.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            while sent[0] < 1 << 30:
-                sent[0] += 1 << 20
+            while size[0] < 1 << 30:
+                size[0] += 1 << 20
                 yield bytes(1 << 20)
 
     class Hostile(httpx.AsyncBaseTransport):
@@ -927,19 +929,19 @@ def test_a_collector_that_says_too_much_is_not_read_to_its_end(booth, end, kind)
     booth.line.inner = Hostile()
     response = booth.send(fresh(1))
     assert (response.status_code, response.json()["reason"]) == (503, "unhealthy")
-    assert sent[0] <= (0 if kind == "compressed" else 17 << 20)
+    assert size[0] <= (0 if kind == "compressed" else 17 << 20)
     booth.line.inner = inner
     assert booth.send(fresh(1)).status_code == 202
 
 
 def test_a_slow_answer_about_one_collection_holds_up_no_other(booth):
     booth.desk.create("second", plan_of("kvoh"))
-    inner, gate, asked = booth.line.inner, asyncio.Event(), [0]
+    inner, gate, count = booth.line.inner, asyncio.Event(), [0]
 
     class Slow(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             if request.url.path != "/v1/collections/menu":
-                asked[0] += 1
+                count[0] += 1
                 await gate.wait()
             return await inner.handle_async_request(request)
 
@@ -951,11 +953,11 @@ def test_a_slow_answer_about_one_collection_holds_up_no_other(booth):
         slow = [asyncio.create_task(booth.client.get("/v1/collections/second")) for _ in range(3)]
         made_up = [asyncio.create_task(booth.client.get(f"/v1/collections/x{n}")) for n in range(50)]
         await asyncio.sleep(0.05)
-        assert asked[0] <= 8, "so many names that nobody knows are asked for at once"
+        assert count[0] <= 8, "so many names that nobody knows are asked for at once"
         quick = await asyncio.wait_for(booth.client.get("/v1/collections/menu"), 10)
         gate.set()
-        assert {(await one).status_code for one in made_up} == {404}
-        return [quick.status_code, *[(await one).status_code for one in slow]]
+        assert {(await task).status_code for task in made_up} == {404}
+        return [quick.status_code, *[(await task).status_code for task in slow]]
 
     assert booth.desk.run(both()) == [200] * 4
     assert booth.relay.upstream._learning == {}
@@ -975,9 +977,9 @@ def test_the_command_relays_over_real_sockets(tmp_path):
         [*words, "--collection", "menu"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        said = [relay.stdout.readline(), relay.stdout.readline()]
-        assert re.match(r"menu: if the reports of 6 people pass a shuffler.*epsilon [0-9.]+", said[0])
-        url = re.search(r"at (http://\S+):", said[1])[1]
+        lines = [relay.stdout.readline(), relay.stdout.readline()]
+        assert re.match(r"menu: if the reports of 6 people pass a shuffler.*epsilon [0-9.]+", lines[0])
+        url = re.search(r"at (http://\S+):", lines[1])[1]
         states = []
         for number in range(6):
             at_once = Patience(settle=0, spread=0)
@@ -1014,10 +1016,10 @@ def test_a_relay_that_is_killed_still_waits_for_k_new_ones(tmp_path):
     today = collector.client.get("/v1/collections/menu").json()["epoch"]["now"]
 
     def started() -> tuple[subprocess.Popen[str], str]:
-        made = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        return made, re.search(r"at (http://[^ :]+:\d+)", made.stdout.readline())[1]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        return process, re.search(r"at (http://[^ :]+:\d+)", process.stdout.readline())[1]
 
-    def sent(url: str, report: dict[str, Any]) -> int:
+    def status_of(url: str, report: dict[str, Any]) -> int:
         body = {"plan": PLAN.hash, "epoch": today, "reports": [report]}
         return httpx.post(f"{url}/v1/collections/menu/reports", json=body).status_code
 
@@ -1032,19 +1034,19 @@ def test_a_relay_that_is_killed_still_waits_for_k_new_ones(tmp_path):
     relay, url = started()
     try:
         reports, new = fresh(3), fresh(3)
-        assert [sent(url, report) for report in reports] == [202] * 3
+        assert [status_of(url, report) for report in reports] == [202] * 3
         assert counted(3) == 3
         relay.kill()
         relay.communicate()
         relay, url = started()
         for report in (*reports[:2], new[0]):
-            assert sent(url, report) in (200, 202)
-        assert sent(url, new[1]) == 202
+            assert status_of(url, report) in (200, 202)
+        assert status_of(url, new[1]) == 202
         asyncio.run(asyncio.sleep(0.3))
         assert counted(0) == 3, "two new ones are no crowd"
-        assert sent(url, new[2]) == 202
+        assert status_of(url, new[2]) == 202
         assert counted(6) == 6
-        assert [sent(url, report) for report in reports] == [200] * 3
+        assert [status_of(url, report) for report in reports] == [200] * 3
     finally:
         relay.kill()
         relay.communicate()

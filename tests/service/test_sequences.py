@@ -25,12 +25,12 @@ class Operations(RuleBasedStateMachine):
         self.sequence = Sequence(cap, guarded)
 
     def some(self, data, most=6):
-        sent = self.sequence.sent
-        if not sent:
+        reports = self.sequence.sent
+        if not reports:
             return []
-        first = data.draw(st.integers(0, len(sent) - 1))
-        epoch = sent[first].epoch
-        return [one for one in sent[first : first + most] if one.epoch == epoch]
+        first = data.draw(st.integers(0, len(reports) - 1))
+        epoch = reports[first].epoch
+        return [report for report in reports[first : first + most] if report.epoch == epoch]
 
     @rule(number=st.integers(1, 5), behind=st.integers(-1, 3), binary=st.booleans())
     def upload(self, number, behind, binary):
@@ -145,9 +145,9 @@ TestOperations.settings = settings(
 
 @pytest.fixture
 def sequence():
-    made = Sequence(None, False)
-    yield made
-    made.close()
+    sequence = Sequence(None, False)
+    yield sequence
+    sequence.close()
 
 
 def test_a_disk_that_fails_right_after_a_commit_is_told_at_once(sequence):
@@ -241,9 +241,9 @@ def test_the_oracle_sees_ids_that_are_remembered_too_early(monkeypatch):
     ask = SqliteStore._known
 
     def early(self, session, one, epoch, names, sure=True):
-        known = ask(self, session, one, epoch, names, sure)
+        places = ask(self, session, one, epoch, names, sure)
         self._counted(one, epoch, names)
-        return known
+        return places
 
     monkeypatch.setattr(SqliteStore, "_known", early)
     sequence.trouble.full = True

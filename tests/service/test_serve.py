@@ -56,14 +56,14 @@ class Sender(threading.Thread):
     def run(self):
         client = httpx.Client(verify=False, timeout=5)
         while self.going:
-            sent = fresh(random.randint(1, 20))
+            reports = fresh(random.randint(1, 20))
             while True:
                 try:
                     url = random.choice(self.urls) + "/v1/collections/menu/reports"
-                    answer = client.post(url, json=batch(sent))
+                    answer = client.post(url, json=batch(reports))
                     if answer.status_code == 200:
                         assert answer.json()["failed"] == []
-                        self.acknowledged += len(sent)
+                        self.acknowledged += len(reports)
                         break
                 except httpx.TransportError:
                     pass
@@ -95,8 +95,8 @@ def test_killed_under_load_nothing_is_lost_and_nothing_doubled(address, tmp_path
     assert acknowledged > 0
     assert counted(processes[0]) == acknowledged
     words = ("verify", "--store", address, "--segments", str(tmp_path / "segments"), "--json")
-    found = json.loads(keyveil(*words).stdout)
-    assert [(v["findings"], v["reports"]) for v in found] == [([], acknowledged)]
+    verdicts = json.loads(keyveil(*words).stdout)
+    assert [(v["findings"], v["reports"]) for v in verdicts] == [([], acknowledged)]
     for process in processes:
         assert process.end() == 0
 
@@ -108,19 +108,19 @@ def test_a_restart_over_a_million_open_ids_holds_up_nobody(tmp_path, plan_file):
     keyveil("collection", "create", "other", plan_file, "--store", path)
     store = SqliteStore(path)
     store.open()
-    one, other = (store.control.named(name).round for name in ("menu", "other"))
+    menu, other = (store.control.named(name).round for name in ("menu", "other"))
     from keyveil.service.collector.store import Parcel
 
     for _ in range(100):
         raw = os.urandom(160_000)
         ids = [raw[at : at + 16] for at in range(0, len(raw), 16)]
-        store.append([Parcel(one.collection, one.id, epoch(), ids, bytes(10_000))], time.time())
+        store.append([Parcel(menu.collection, menu.id, epoch(), ids, bytes(10_000))], time.time())
     store.close()
     store = SqliteStore(path)
     store.open()
-    again = Parcel(one.collection, one.id, epoch(), ids, bytes(10_000))
+    again = Parcel(menu.collection, menu.id, epoch(), ids, bytes(10_000))
     beside = Parcel(other.collection, other.id, epoch(), ids[:5], bytes(5))
-    before = Parcel(one.collection, one.id, epoch() - 1, ids[:5], bytes(5))
+    before = Parcel(menu.collection, menu.id, epoch() - 1, ids[:5], bytes(5))
     store.append([again, beside, before], time.time())
     assert beside.refused == before.refused == {}
     while again.refused:
@@ -128,11 +128,11 @@ def test_a_restart_over_a_million_open_ids_holds_up_nobody(tmp_path, plan_file):
         assert len(again.refused) == 10_000
         time.sleep(0.02)
         store.append([again], time.time())
-    assert store.counts_stored(one)[PLAN.layout.own].sum() == 1_000_005
+    assert store.counts_stored(menu)[PLAN.layout.own].sum() == 1_000_005
     assert store.counts_stored(other)[PLAN.layout.own].sum() == 5
-    new = Parcel(one.collection, one.id, epoch(), [os.urandom(16)], bytes(1))
+    new = Parcel(menu.collection, menu.id, epoch(), [os.urandom(16)], bytes(1))
     store.append([new, again], time.time())
-    assert store.counts_stored(one)[PLAN.layout.own].sum() == 1_000_006
+    assert store.counts_stored(menu)[PLAN.layout.own].sum() == 1_000_006
     store.close()
 
 
@@ -222,10 +222,10 @@ def test_backup_while_it_serves_and_back(tmp_path, plan_file):
     keyveil("restore", str(tmp_path / "copy"), *place)
     assert "counts match" in keyveil("verify", *place).stdout
     process = Process(new, tmp_path / "new")
-    kept = counted(process)
-    assert 20 <= kept <= 20 + sender.acknowledged
+    count = counted(process)
+    assert 20 <= count <= 20 + sender.acknowledged
     assert post(process, first).status_code == 200
-    assert counted(process) == kept, "what the backup holds is still known"
+    assert counted(process) == count, "what the backup holds is still known"
     assert process.end() == 0
 
 
@@ -384,8 +384,8 @@ def test_binary_batches_over_a_real_socket(tmp_path, plan_file):
 
 def test_threads_pass_the_lock_on_quickly_while_it_serves(tmp_path, monkeypatch):
     """A commit gives Python's lock away several times, and must not wait 5 ms for it each time."""
-    seen, usual = [], sys.getswitchinterval()
-    monkeypatch.setattr(app, "run", lambda *_: seen.append(sys.getswitchinterval()))
+    intervals, usual = [], sys.getswitchinterval()
+    monkeypatch.setattr(app, "run", lambda *_: intervals.append(sys.getswitchinterval()))
     store = SqliteStore(tmp_path / "store.sqlite")
     store.open()
     try:
@@ -393,5 +393,5 @@ def test_threads_pass_the_lock_on_quickly_while_it_serves(tmp_path, monkeypatch)
             assert app.serve(store, tmp_path / "segments", "127.0.0.1", listener) == 0
     finally:
         store.close()
-    assert seen == [pytest.approx(app.SWITCH)]
+    assert intervals == [pytest.approx(app.SWITCH)]
     assert sys.getswitchinterval() == usual

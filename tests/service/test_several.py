@@ -21,11 +21,11 @@ EPOCH = int(NOW) // 86_400
 
 @pytest.fixture
 def stores(database):
-    made = [store_at(database) for _ in range(3)]
-    for store in made:
+    stores = [store_at(database) for _ in range(3)]
+    for store in stores:
         store.open()
-    yield made
-    for store in made:
+    yield stores
+    for store in stores:
         store.close()
 
 
@@ -64,9 +64,9 @@ def test_the_same_reports_sent_to_all_at_once_count_once(stores, tmp_path):
         for number in order:
             names = list(groups[number])
             np.random.default_rng(number + order[0]).shuffle(names)
-            sent = parcel(collection, names)
-            store.append([sent], NOW)
-            assert not sent.refused
+            batch = parcel(collection, names)
+            store.append([batch], NOW)
+            assert not batch.refused
 
     orders = [list(range(12)), list(range(11, -1, -1)), [*range(6, 12), *range(6)]]
     pairs = zip(stores, orders, strict=True)
@@ -84,19 +84,19 @@ def test_two_processes_that_begin_an_epoch_use_one_key(stores, monkeypatch):
 
     def begin(collection, early, late, step):
         """Send early reports before that statement of the late ones' transaction; the statement."""
-        asked = []
+        statements = []
 
         def rows(self, sql, parameters=()):
             if self is second._session():
-                asked.append(sql)
-                if len(asked) == step:
+                statements.append(sql)
+                if len(statements) == step:
                     first.append([parcel(collection, early)], NOW)
             return real(self, sql, parameters)
 
         with monkeypatch.context() as patch:
             patch.setattr(PostgresSession, "rows", rows)
             second.append([parcel(collection, late)], NOW)
-        return asked[step - 1]
+        return statements[step - 1]
 
     while not steps or not steps[-1].startswith("insert"):
         collection = admin.create(first, f"menu-{len(steps)}", PLAN.dumps(), {}, NOW)
@@ -118,9 +118,9 @@ def test_the_cap_is_exact_over_all_processes(stores):
 
     def send(store):
         for _ in range(10):
-            sent = parcel(collection, [os.urandom(16) for _ in range(7)])
-            store.append([sent], NOW)
-            taken.append(7 - len(sent.refused))
+            batch = parcel(collection, [os.urandom(16) for _ in range(7)])
+            store.append([batch], NOW)
+            taken.append(7 - len(batch.refused))
 
     assert at_once([lambda s=store: send(s) for store in stores]) == []
     assert sum(taken) == 100
@@ -141,10 +141,10 @@ def test_without_shares_of_the_cap_it_would_not_be(stores, monkeypatch):
         return room
 
     monkeypatch.setattr(PostgresStore, "_room", slow)
-    sent = [parcel(collection, [os.urandom(16) for _ in range(80)]) for _ in range(2)]
-    sent[1].epoch -= 1  # in one epoch, one of them would run again and see the reports of the other
-    pairs = zip(stores, sent, strict=False)
-    assert at_once([lambda s=store, p=one: s.append([p], NOW) for store, one in pairs]) == []
+    parcels = [parcel(collection, [os.urandom(16) for _ in range(80)]) for _ in range(2)]
+    parcels[1].epoch -= 1  # in one epoch, one of them would run again and see the reports of the other
+    pairs = zip(stores, parcels, strict=False)
+    assert at_once([lambda s=store, p=batch: s.append([p], NOW) for store, batch in pairs]) == []
     assert total(stores[0], collection) == 161
 
 
@@ -197,9 +197,9 @@ def test_a_shard_that_was_lost_is_not_written_to(stores, database):
 
 def test_two_migrations_at_once_do_not_collide(postgres):
     address = postgres.database()
-    made = [store_at(address) for _ in range(2)]
-    assert at_once([store.migrate_alone for store in made]) == []
-    for store in made:
+    stores = [store_at(address) for _ in range(2)]
+    assert at_once([store.migrate_alone for store in stores]) == []
+    for store in stores:
         store.close()
     store = store_at(address)
     store.open()
@@ -212,14 +212,14 @@ def test_two_migrations_at_once_do_not_collide(postgres):
 @pytest.fixture
 def trips(monkeypatch):
     """Each time a session waits for the database, from now on."""
-    seen, real = [], PostgresSession._timed
+    calls, real = [], PostgresSession._timed
 
     def timed(self):
-        seen.append(self)
+        calls.append(self)
         return real(self)
 
     monkeypatch.setattr(PostgresSession, "_timed", timed)
-    return seen
+    return calls
 
 
 def trips_of(trips, store, *parcels):

@@ -65,8 +65,8 @@ def test_a_restart_over_many_ids_holds_up_their_epoch_only(tmp_path, learning):
     first.die()
     again = Desk(path, tmp_path)
     assert again.get("/ready").status_code == 200
-    for sent in (reports, fresh(2), reports[:1] + fresh(1)):
-        answer = again.send(sent)
+    for batch in (reports, fresh(2), reports[:1] + fresh(1)):
+        answer = again.send(batch)
         assert (answer.status_code, answer.json()["reason"]) == (503, "storage")
         assert int(answer.headers["retry-after"]) >= 1
     other = fresh(3, plan_of("kvoh"))
@@ -98,7 +98,7 @@ def test_an_epoch_may_end_while_its_ids_are_read(tmp_path, learning, monkeypatch
             learning.set()
             learned(store)
         collection = store.control.named("menu")
-        again = parcel(collection, 20, ids=[bytes.fromhex(one["id"]) for one in reports])
+        again = parcel(collection, 20, ids=[bytes.fromhex(report["id"]) for report in reports])
         store.append([again], NOW)
         assert not again.refused
         assert total(store, collection) == 20, "read when it is asked for"
@@ -117,7 +117,7 @@ def test_an_epoch_may_end_while_its_ids_are_read(tmp_path, learning, monkeypatch
     assert what == "close" or list(again.store.open_ids) == []
     again.close()
     assert list(again.store.open_ids) == []
-    assert not [one.name for one in threading.enumerate() if one.name == "keyveil-ids"]
+    assert not [thread.name for thread in threading.enumerate() if thread.name == "keyveil-ids"]
 
 
 @contextmanager
@@ -128,10 +128,10 @@ def no_reading(self):
 
 @pytest.fixture
 def store(address):
-    made = store_at(address)
-    made.open()
-    yield made
-    made.close()
+    store = store_at(address)
+    store.open()
+    yield store
+    store.close()
 
 
 def begun(store, plan=PLAN, **terms):
@@ -155,12 +155,12 @@ def total(store, collection):
 
 def test_reports_count_once_however_often_they_are_sent(store):
     collection = begun(store)
-    one, two = parcel(collection, 5), parcel(collection, 3)
-    store.append([one], NOW)
-    again = Parcel(one.collection, one.round, EPOCH, one.ids, one.rows)
-    store.append([again, two, again], NOW)
+    first, second = parcel(collection, 5), parcel(collection, 3)
+    store.append([first], NOW)
+    again = Parcel(first.collection, first.round, EPOCH, first.ids, first.rows)
+    store.append([again, second, again], NOW)
     assert not again.refused
-    assert not two.refused
+    assert not second.refused
     assert total(store, collection) == 8
 
 
@@ -197,14 +197,14 @@ def test_everything_is_known_again_after_a_restart(address):
     store = store_at(address)
     store.open()
     collection = begun(store)
-    sent = [parcel(collection, 50) for _ in range(4)]
-    store.append(sent, NOW)
+    parcels = [parcel(collection, 50) for _ in range(4)]
+    store.append(parcels, NOW)
     store.close()
     store = store_at(address)
     store.open()
     try:
         assert store.control.named("menu").round.plan == PLAN.hash
-        store.append([Parcel(p.collection, p.round, p.epoch, p.ids, p.rows) for p in sent], NOW)
+        store.append([Parcel(p.collection, p.round, p.epoch, p.ids, p.rows) for p in parcels], NOW)
         assert total(store, collection) == 200
     finally:
         store.close()
@@ -228,19 +228,19 @@ def test_the_cap_is_exact_and_repetitions_still_succeed(store):
 def test_an_id_twice_beyond_the_cap_is_refused_twice(store):
     collection = begun(store, people=1)
     name = os.urandom(16)
-    sent = parcel(collection, 3, ids=[os.urandom(16), name, name])
-    store.append([sent], NOW)
-    assert sent.refused == {1: "full", 2: "full"}
+    batch = parcel(collection, 3, ids=[os.urandom(16), name, name])
+    store.append([batch], NOW)
+    assert batch.refused == {1: "full", 2: "full"}
 
 
 def test_large_plans_are_counted_by_their_touched_cells(store):
     plan = plan_of("kvue", 2000)
     collection = begun(store, plan)
     codes = np.array([0, 5999, 3000, 0], plan.layout.code_type)
-    sent = Parcel(
+    parcel = Parcel(
         collection.id, collection.round.id, EPOCH, [os.urandom(16) for _ in range(4)], codes.tobytes()
     )
-    store.append([sent], NOW)
+    store.append([parcel], NOW)
     tally = Tally(plan, store.counts_stored(collection.round))
     tally._check_possible()
     assert tally.reports == 4
@@ -302,8 +302,8 @@ def test_refusals_add_up(store):
     store.add_refusals({(collection.id, "full"): 2})
     store.add_refusals({(collection.id, "full"): 3, (collection.id, "rate"): 1})
     with store.reading() as session:
-        found = session.rows("select reason, number from refusals order by reason")
-    assert [tuple(row) for row in found] == [("full", 5), ("rate", 1)]
+        rows = session.rows("select reason, number from refusals order by reason")
+    assert [tuple(row) for row in rows] == [("full", 5), ("rate", 1)]
 
 
 # -- sealing ---------------------------------------------------------------------------------------
@@ -311,8 +311,8 @@ def test_refusals_add_up(store):
 
 def test_a_sealed_epoch_has_its_counts_and_no_ids(desk):
     desk.create()
-    sent = fresh(20)
-    assert desk.send(sent).status_code == 200
+    reports = fresh(20)
+    assert desk.send(reports).status_code == 200
     before = desk.get("/v1/collections/menu/tally").content
     epoch = desk.epoch()
     desk.clock.advance(3 * 86_400)
@@ -325,12 +325,12 @@ def test_a_sealed_epoch_has_its_counts_and_no_ids(desk):
         assert session.rows("select count(*) from segments")[0][0] == 0
         if desk.store.kind == "postgresql":
             assert session.rows("select count(*) from log_order")[0][0] == 0
-    names = [bytes.fromhex(report["id"]) for report in sent]
+    names = [bytes.fromhex(report["id"]) for report in reports]
     for path in (desk.folder / "segments").rglob("*"):
         if path.is_file():
             content = path.read_bytes()
             assert not any(name in content or name.hex().encode() in content for name in names)
-    assert desk.send(sent, epoch=epoch).json()["reason"] == "closed_epoch"
+    assert desk.send(reports, epoch=epoch).json()["reason"] == "closed_epoch"
     (verdict,) = verify(desk.store, desk.folder / "segments")
     assert verdict.findings == []
     assert (verdict.sealed_epochs, verdict.reports) == (1, 20)
@@ -369,8 +369,8 @@ def test_files_with_ids_are_gone_when_ids_expire(file_desk, how):
 def test_plans_that_mark_many_cells_are_sealed_alike(file_desk):
     plan = plan_of("harmony", 20)
     file_desk.create(plan=plan)
-    sent = fresh(30, plan, {"k3": 2})
-    assert file_desk.send(sent, plan=plan.hash).json()["accepted"] == 30
+    reports = fresh(30, plan, {"k3": 2})
+    assert file_desk.send(reports, plan=plan.hash).json()["accepted"] == 30
     file_desk.clock.advance(3 * 86_400)
     file_desk.keep()
     (verdict,) = verify(file_desk.store, file_desk.folder / "segments")
@@ -441,14 +441,14 @@ def test_verify_counts_what_is_twice_in_little_memory(file_desk, monkeypatch, tm
     """Within one look, between looks, and among ids that lie in files."""
     monkeypatch.setattr(recount, "AT_ONCE", 64)
     with small_sets():
-        seen = recount.RepeatedIds(file_desk.store)
+        repeats = recount.RepeatedIds(file_desk.store)
         ids = [os.urandom(16) for _ in range(5000)]
         for at in range(0, 5000, 50):
-            seen.add(b"".join(ids[at : at + 50]))
-        assert any(run._checks is not None for run in seen._ids._runs), "some lie in files"
-        seen.add(ids[0] + ids[4999] + ids[0] + os.urandom(16))
-        assert seen.close() == 3
-        assert seen._ids._runs == []
+            repeats.add(b"".join(ids[at : at + 50]))
+        assert any(run._checks is not None for run in repeats._ids._runs), "some lie in files"
+        repeats.add(ids[0] + ids[4999] + ids[0] + os.urandom(16))
+        assert repeats.close() == 3
+        assert repeats._ids._runs == []
 
 
 def test_verify_finds_damaged_segments(file_desk):
@@ -542,14 +542,14 @@ def test_a_full_disk_refuses_until_there_is_room(file_desk):
     session = file_desk.store._session()
     pages = session.rows("pragma page_count")[0][0]
     session.run(f"pragma max_page_count = {pages}")
-    sent = fresh(4000)
-    answer = file_desk.send(sent)
+    reports = fresh(4000)
+    answer = file_desk.send(reports)
     assert (answer.status_code, answer.json()["reason"]) == (503, "storage")
     assert answer.headers["retry-after"] == "5"
     assert file_desk.get("/ready").status_code == 503
     assert file_desk.get("/health").status_code == 200
     session.run("pragma max_page_count = 1000000")
-    assert file_desk.send(sent).json()["accepted"] == 4000
+    assert file_desk.send(reports).json()["accepted"] == 4000
     assert file_desk.get("/ready").status_code == 200
     assert file_desk.reports() == 4005
 
@@ -557,16 +557,16 @@ def test_a_full_disk_refuses_until_there_is_room(file_desk):
 def test_ids_of_a_failed_transaction_are_not_taken_for_counted(file_desk, monkeypatch):
     """The trap: ids remembered before the commit would turn a failure into an acknowledged loss."""
     file_desk.create()
-    sent = fresh(5)
+    reports = fresh(5)
     original = SqliteStore._count
 
     def fail(*_, **__):
         raise apsw.FullError("full")
 
     monkeypatch.setattr(SqliteStore, "_count", fail)
-    assert file_desk.send(sent).status_code == 503
+    assert file_desk.send(reports).status_code == 503
     monkeypatch.setattr(SqliteStore, "_count", original)
-    assert file_desk.send(sent).json()["accepted"] == 5
+    assert file_desk.send(reports).json()["accepted"] == 5
     assert file_desk.reports() == 5
 
 
@@ -576,26 +576,26 @@ def test_an_index_that_cannot_be_read_is_made_anew_or_nothing_is_acknowledged(tm
         store.open()
         collection = begun(store)
         every = [parcel(collection, 20) for _ in range(4)]
-        for one in every:
-            store.append([one], NOW)
-        look, left = IdRun.look, 0
+        for batch in every:
+            store.append([batch], NOW)
+        look, failures = IdRun.look, 0
 
         def wrong(self, *more):
-            nonlocal left
-            left -= 1
-            if left >= 0:
+            nonlocal failures
+            failures -= 1
+            if failures >= 0:
                 raise Spoiled
             return look(self, *more)
 
         monkeypatch.setattr(IdRun, "look", wrong)
         again = [Parcel(p.collection, p.round, EPOCH, p.ids, p.rows) for p in every]
-        left = 1
+        failures = 1
         store.append(again, NOW)  # it is made anew
-        assert left < 0
-        left = 1000
+        assert failures < 0
+        failures = 1000
         with pytest.raises(StoreUnready):
             store.append(again, NOW)
-        left = 0
+        failures = 0
         store.append([*again, parcel(collection, 5)], NOW)
         assert total(store, collection) == 85
         (verdict,) = verify(store, store.segments_folder)
@@ -623,9 +623,9 @@ def test_one_request_at_fault_does_not_take_others_with_it(file_desk, monkeypatc
         collection = file_desk.service.control.named("menu")
         futures = [
             file_desk.service.writer.submit(
-                Parcel(collection.id, collection.round.id, EPOCH, [one], bytes(1))
+                Parcel(collection.id, collection.round.id, EPOCH, [report_id], bytes(1))
             )
-            for one in (os.urandom(16), name, os.urandom(16))
+            for report_id in (os.urandom(16), name, os.urandom(16))
         ]
         return [await _outcome(future) for future in futures]
 
@@ -743,10 +743,10 @@ def test_a_lost_database_is_no_lost_report(database, tmp_path):
     """The connection ends: nothing is acknowledged, and the next try finds the way back."""
     desk = Desk(database, tmp_path)
     desk.create()
-    sent = fresh(3)
-    assert desk.send(sent).status_code == 200
+    reports = fresh(3)
+    assert desk.send(reports).status_code == 200
     desk.store._own.close()
-    answers = [desk.send(sent + fresh(1)) for _ in range(2)]
+    answers = [desk.send(reports + fresh(1)) for _ in range(2)]
     assert answers[-1].status_code == 200
     assert desk.reports() in (4, 5)
     assert desk.get("/v1/collections/menu/estimates").json()["reports"] == desk.reports()

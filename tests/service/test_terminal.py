@@ -34,7 +34,7 @@ def collected(address, tmp_path, plan=PLAN, number=300):
 
 def test_answers_are_those_of_estimate_and_query(address, tmp_path):
     files = collected(address, tmp_path, PAIRS)
-    asked = ("mean(Pepsi | Fries)", "frequency(Fries)")
+    queries = ("mean(Pepsi | Fries)", "frequency(Fries)")
     plain = keyveil("collection", "answers", "menu", "--store", address).stdout
     assert plain.startswith("menu: round 1, 300 reports\n")
     assert plain.partition("\n")[2] == keyveil("estimate", *files).stdout
@@ -43,8 +43,8 @@ def test_answers_are_those_of_estimate_and_query(address, tmp_path):
         assert json.loads(answers.stdout) == json.loads(
             keyveil("estimate", *files, "--json", *more).stdout
         )
-        answers = keyveil("collection", "answers", "menu", *asked, "--store", address, "--json", *more)
-        wanted = keyveil("query", *files, *asked, "--json", *more)
+        answers = keyveil("collection", "answers", "menu", *queries, "--store", address, "--json", *more)
+        wanted = keyveil("query", *files, *queries, "--json", *more)
         assert json.loads(answers.stdout) == json.loads(wanted.stdout)
 
 
@@ -65,8 +65,8 @@ def test_answers_over_http_are_those_of_the_store(tmp_path):
         assert "--token" in refused.stderr
         assert keyveil(*there, "--token", token).stdout == local
         assert keyveil(*there, "--token", token, "--round", "1").stdout == local
-        asked = (*there, "lift(Pepsi | Fries)", "--token", token, "--json")
-        assert json.loads(keyveil(*asked).stdout)[0]["query"] == "lift(Pepsi | Fries)"
+        arguments = (*there, "lift(Pepsi | Fries)", "--token", token, "--json")
+        assert json.loads(keyveil(*arguments).stdout)[0]["query"] == "lift(Pepsi | Fries)"
         unknown = keyveil(*there, "--token", token, "--round", "7", check=False)
         assert "rounds 1 to 1" in unknown.stderr
     finally:
@@ -147,7 +147,7 @@ def test_a_report_that_is_none_is_refused_as_before(file_desk):
     whole = json.loads(PLAN.report({"Pepsi": 4}).dumps())
     batch = {"plan": PLAN.hash, "epoch": 1, "reports": [{"id": "0" * 32, "cells": [0, 1]}]}
     no_cells = {name: value for name, value in whole.items() if name != "cells"}
-    for body, said in (
+    for body, detail in (
         ({**whole, "format": "keyveil/report/2"}, "'format' must be keyveil/report/1"),
         ({**whole, "plan": "x" * 64}, "'plan' must be 64 hexadecimal digits in lower case"),
         ({**whole, "id": "no id"}, "'id' must be 32 hexadecimal digits in lower case or null"),
@@ -167,7 +167,7 @@ def test_a_report_that_is_none_is_refused_as_before(file_desk):
     ):
         answer = post(file_desk, json.dumps(body))
         assert (answer.status_code, answer.json()["reason"]) == (400, "malformed")
-        assert answer.json()["detail"].startswith(said), said
+        assert answer.json()["detail"].startswith(detail), detail
         assert "Pepsi" not in answer.text
     assert post(file_desk, '{"reports": [').json()["detail"] == "the body is not JSON"
     other = plan_of("kvoh").report({"Pepsi": 4}).dumps()
@@ -184,9 +184,9 @@ def test_serve_without_collections_says_so(tmp_path):
     address = str(tmp_path / "store.sqlite")
     served = Process(address, tmp_path)
     assert served.end() == 0
-    said = served.said
-    assert f"keyveil collection create NAME PLAN --store {address}\n" in said
-    assert f"keyveil token create --role admin --store {address}\n" in said
+    output = served.said
+    assert f"keyveil collection create NAME PLAN --store {address}\n" in output
+    assert f"keyveil token create --role admin --store {address}\n" in output
     PLAN.save(tmp_path / "plan.json")
     keyveil("collection", "create", "menu", str(tmp_path / "plan.json"), "--store", address)
     served = Process(address, tmp_path)

@@ -45,13 +45,13 @@ def batch_of(plan, number=40):
 
 def cells_of(plan, packing, rows):
     """The cells that rows mark, one by one, as a client would list them."""
-    found = []
+    marks = []
     for row in rows:
         counts = Tally(plan).add(packing.reports(row[None])).counts
         cells = np.flatnonzero(counts)
         own = next(c for c in cells if c in set(plan.layout.own.tolist()))
-        found.append([int(own), *(int(c) for c in cells if c != own)])
-    return found
+        marks.append([int(own), *(int(c) for c in cells if c != own)])
+    return marks
 
 
 def test_json_and_binary_become_the_same_rows(plan):
@@ -67,9 +67,13 @@ def test_json_and_binary_become_the_same_rows(plan):
     text = json.dumps({"plan": plan.hash, "epoch": 7, "reports": reports}).encode()
     read = batches.decode_json(text, 1000)
     assert (read.plan, read.epoch, read.count) == (binary.plan, binary.epoch, binary.count)
-    one, other = batches.pack(read, packing), batches.pack(binary, packing)
-    assert (one.ids, one.rows, one.impossible) == (other.ids, other.rows, [])
-    assert one.rows == rows.tobytes()
+    from_json, from_binary = batches.pack(read, packing), batches.pack(binary, packing)
+    assert (from_json.ids, from_json.rows, from_json.impossible) == (
+        from_binary.ids,
+        from_binary.rows,
+        [],
+    )
+    assert from_json.rows == rows.tobytes()
 
 
 def test_marks_are_the_tally(plan):

@@ -36,7 +36,7 @@ from keyveil.simulate.planner_ways import WAYS, all_competitors, way_named
 
 
 def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
-    made = {
+    document = {
         "mechanism": mechanism,
         "chosen": mechanism,
         "estimator": estimator,
@@ -50,10 +50,10 @@ def row(mechanism="kvue", estimator="least_squares", epsilon=1.0, **more):
         "skipped": [],
     }
     for of, size in (("frequency", 1e-4), ("mean", 1e-3)):
-        made |= {f"mse_{of}": size / epsilon, f"mse_{of}_se": size / epsilon / 25}
-        made |= {f"mae_{of}": size**0.5, f"mae_{of}_se": size**0.5 / 50}
-        made |= {f"coverage_{of}": 0.951, f"bounded_{of}": 1.0, f"predicted_{of}": size}
-    return made | more
+        document |= {f"mse_{of}": size / epsilon, f"mse_{of}_se": size / epsilon / 25}
+        document |= {f"mae_{of}": size**0.5, f"mae_{of}_se": size**0.5 / 50}
+        document |= {f"coverage_{of}": 0.951, f"bounded_{of}": 1.0, f"predicted_{of}": size}
+    return document | more
 
 
 # -- the table ---------------------------------------------------------------------------------------
@@ -102,10 +102,10 @@ def test_a_cap_that_leaves_keys_out_is_marked_and_told():
     cut = row("collision", bias_from_cap=True, left_out=0.25)
     assert cells(cut, "squared")[-1].endswith(" *")
     assert not cells(row(), "squared")[-1].endswith("*")
-    told = [line for line in footnotes([row(), cut]) if line.startswith("*")]
-    assert len(told) == 1
-    assert "collision 25%" in told[0]
-    assert "kvue" not in told[0]
+    notes = [line for line in footnotes([row(), cut]) if line.startswith("*")]
+    assert len(notes) == 1
+    assert "collision 25%" in notes[0]
+    assert "kvue" not in notes[0]
     more = {**cut, "left_out": 0.5}
     assert "collision 25% to 50%." in footnotes([cut, more])[-1]
     assert "collision 25%." in footnotes([cut, {**cut, "left_out": 0.2500001}])[-1]
@@ -190,8 +190,8 @@ def contest_of(*words: str) -> Any:
 
 @pytest.mark.parametrize("way", ["table", "nothing", "one_round", "pilot"])
 def test_ways_to_tell_the_planner_have_one_name_at_the_terminal_and_in_python(way):
-    asked = contest_of("--told", way)
-    assert {name: getattr(asked, name) for name in WAYS[way]} == WAYS[way]
+    contest = contest_of("--told", way)
+    assert {name: getattr(contest, name) for name in WAYS[way]} == WAYS[way]
     assert way_named(way) == way
 
 
@@ -211,9 +211,9 @@ def test_no_older_name_is_left(words, refusal):
 
 
 def test_the_planner_can_be_told_how_many_keys_people_hold():
-    asked = contest_of("--held", "2", "--repeat", "3")
-    assert asked.repetitions == contest_of("--repeat", "3").repetitions == 3
-    assert asked.prior.held == pytest.approx(2)
+    contest = contest_of("--held", "2", "--repeat", "3")
+    assert contest.repetitions == contest_of("--repeat", "3").repetitions == 3
+    assert contest.prior.held == pytest.approx(2)
     assert contest_of().prior is None
     with pytest.raises(click.UsageError, match="--held or --told, not both"):
         contest_of("--held", "2", "--told", "table")
@@ -384,12 +384,12 @@ def test_pictures_of_rows_without_means_or_errors(tmp_path):
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.floats(0.001, 0.05))
 def test_names_are_spread_out_in_order_and_inside(wanted, step):
     wanted = sorted(wanted)
-    made = spread_out(wanted, step, 0.0, 1.0)
-    assert (np.diff(made) >= step - 1e-9).all()
-    assert min(made) >= 0
-    assert max(made) <= 1 + 1e-9
+    positions = spread_out(wanted, step, 0.0, 1.0)
+    assert (np.diff(positions) >= step - 1e-9).all()
+    assert min(positions) >= 0
+    assert max(positions) <= 1 + 1e-9
     if len(wanted) == 1 or np.diff(wanted).min() > step:
-        assert made == pytest.approx(wanted)
+        assert positions == pytest.approx(wanted)
 
 
 # -- the keys that most people hold ------------------------------------------------------------------
@@ -465,9 +465,9 @@ def test_the_top_keys_of_any_table_are_those_with_the_most_holders(tmp_path_fact
 
 def test_a_footnote_has_the_typical_error_of_the_planners_row():
     rows = [row(mse_frequency=4e-4), row("auto", chosen="kvue", mse_frequency=1e-4, mse_mean=0.04)]
-    said = [line for line in footnotes(rows) if line.startswith("Typical")]
-    told = "0.01 for a frequency and 0.2 for a mean at epsilon 1 by auto."
-    assert said == [f"Typical error of an answer, the root of its MSE: {told}"]
+    notes = [line for line in footnotes(rows) if line.startswith("Typical")]
+    sentence = "0.01 for a frequency and 0.2 for a mean at epsilon 1 by auto."
+    assert notes == [f"Typical error of an answer, the root of its MSE: {sentence}"]
     worse = {**rows[0], "mechanism": "privkv", "mse_frequency": 9e-4}
-    said = footnotes([worse, {**rows[0], "mse_mean": None}])[0]
-    assert said.endswith("0.02 for a frequency at epsilon 1 by kvue.")
+    note = footnotes([worse, {**rows[0], "mse_mean": None}])[0]
+    assert note.endswith("0.02 for a frequency at epsilon 1 by kvue.")

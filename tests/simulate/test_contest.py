@@ -54,12 +54,12 @@ def scores(each, name, epsilon, estimator):
     base = forecast_errors(
         Plan.of(each.schema, "kvue", epsilon, "tight"), each.people, each.table_prior, estimator
     )
-    made = {}
+    scores = {}
     for length in range(1, 13):
         plan = Plan.of(each.schema, name, epsilon, "tight", **{padding_parameter(name): length})
         f, m = forecast_errors(plan, each.people, each.table_prior, estimator)
-        made[length] = f / base[0] + m / base[1]
-    return made
+        scores[length] = f / base[0] + m / base[1]
+    return scores
 
 
 @pytest.mark.sampled
@@ -68,9 +68,9 @@ def scores(each, name, epsilon, estimator):
 def test_a_mechanism_for_sets_has_the_length_of_least_predicted_error(shoppers, name, epsilon):
     """Within 1 % of the least over all lengths."""
     each = contest(shoppers)
-    found = scores(each, name, epsilon, None)
+    by_length = scores(each, name, epsilon, None)
     plan = each.plan(name, epsilon)
-    assert found[plan.parameters[padding_parameter(name)]] <= 1.01 * min(found.values())
+    assert by_length[plan.parameters[padding_parameter(name)]] <= 1.01 * min(by_length.values())
 
 
 @pytest.mark.sampled
@@ -79,8 +79,8 @@ def test_the_length_that_nine_in_ten_do_not_exceed_is_far_from_the_best(shoppers
     usual = each.table_prior.quantile(0.9)
     assert usual == 7
     for epsilon, times in (("0.2", 1.5), ("1", 2.0)):
-        found = scores(each, "pckv_ue", epsilon, "published")
-        assert found[usual] > times * min(found.values())
+        by_length = scores(each, "pckv_ue", epsilon, "published")
+        assert by_length[usual] > times * min(by_length.values())
 
 
 @pytest.mark.sampled
@@ -91,8 +91,8 @@ def test_every_estimator_has_its_own_best_length(shoppers):
     lengths = {name: parse_competitor(row.chosen)[1]["length"] for name, row in rows.items()}
     assert int(lengths["best"]) > int(lengths["published"])
     for name in ("published", "best"):
-        found = scores(each, "pckv_ue", "2", name)
-        assert found[int(lengths[name])] <= 1.05 * min(found.values())
+        by_length = scores(each, "pckv_ue", "2", name)
+        assert by_length[int(lengths[name])] <= 1.05 * min(by_length.values())
         assert rows[name].left_out > 0
     assert rows["best"].left_out < rows["published"].left_out
 
@@ -149,8 +149,8 @@ def test_a_question_about_means_alone_has_its_own_length(shoppers):
 @pytest.mark.parametrize("longest", [1, 2, 7, 64])
 def test_the_search_finds_the_bottom_of_any_valley(longest):
     for bottom in range(1, longest + 1):
-        found = best_length(lambda length: abs(np.log(length / bottom)), 1, longest)  # noqa: B023
-        assert abs(found - bottom) <= max(0, 0.1 * bottom)
+        best = best_length(lambda length: abs(np.log(length / bottom)), 1, longest)  # noqa: B023
+        assert abs(best - bottom) <= max(0, 0.1 * bottom)
 
 
 # -- estimators --------------------------------------------------------------------------------------
@@ -158,10 +158,10 @@ def test_the_search_finds_the_bottom_of_any_valley(longest):
 
 @pytest.fixture(scope="module")
 def rows():
-    made = gaussian(12)
-    crowd = Population(made.schema, made.people.chosen(np.arange(3000), np.arange(3000)))
-    found = measure(contest(crowd, 20_000), ["kvue", "pckv_ue", "auto"], ["0.5"], processes=1)
-    return found.rows
+    population = gaussian(12)
+    crowd = Population(population.schema, population.people.chosen(np.arange(3000), np.arange(3000)))
+    result = measure(contest(crowd, 20_000), ["kvue", "pckv_ue", "auto"], ["0.5"], processes=1)
+    return result.rows
 
 
 @pytest.mark.sampled
@@ -202,8 +202,8 @@ def friends():
 
 
 def conditionals(population, names, epsilons=("2",), processes=1, **more):
-    asked = Contest(population, 5000, 3, Coins.stated("together"), keys_together=2, **more)
-    return measure(asked, names, list(epsilons), processes=processes)
+    contest = Contest(population, 5000, 3, Coins.stated("together"), keys_together=2, **more)
+    return measure(contest, names, list(epsilons), processes=processes)
 
 
 @pytest.mark.sampled
@@ -274,10 +274,10 @@ def test_names_of_competitors_are_on_the_populations_scale(friends, together):
     scaled = Population(schema, replace(people, values=3 + 2 * people.values))
     plans = []
     for population, mean, other in ((friends, "0.5", "4"), (scaled, "4", "0.5")):
-        asked = Contest(population, 100, 1, Coins.stated("x"), keys_together=together)
-        plans.append(asked.plan(f"several:mean={mean}", "1"))
+        contest = Contest(population, 100, 1, Coins.stated("x"), keys_together=together)
+        plans.append(contest.plan(f"several:mean={mean}", "1"))
         with pytest.raises(PlanError, match="mean must lie in"):
-            asked.plan(f"several:mean={other}", "1")
+            contest.plan(f"several:mean={other}", "1")
     assert plans[0].parameters == plans[1].parameters
     assert plans[0].parameters["mean"] == "0.5"
     if together is None:

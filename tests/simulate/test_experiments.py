@@ -96,21 +96,21 @@ def small() -> StatedPopulation:
 @pytest.mark.parametrize("mean", [-0.97, -0.4, 0, 0.1234, 0.75, 0.9])
 @pytest.mark.parametrize("law", [uniform_values, normal_values])
 def test_laws_of_values_have_their_mean_and_sum_to_one(law, mean):
-    made = law(mean)
-    assert made.sum() == pytest.approx(1, abs=1e-9)
-    assert made @ GRID == pytest.approx(mean, abs=1e-9)
-    assert made.min() >= 0
-    assert made @ GRID**2 > mean**2, "values spread"
+    chances = law(mean)
+    assert chances.sum() == pytest.approx(1, abs=1e-9)
+    assert chances @ GRID == pytest.approx(mean, abs=1e-9)
+    assert chances.min() >= 0
+    assert chances @ GRID**2 > mean**2, "values spread"
 
 
 def test_the_papers_populations_are_what_the_page_says():
-    for made, again in ((gaussian(), gaussian()), (uniform(), uniform())):
-        assert np.array_equal(made.frequency, again.frequency)
-        assert np.array_equal(made.mean, again.mean)
-        assert len(made.frequency) == 100
-        assert made.frequency.min() >= 0.05
-        assert made.frequency.max() <= 0.95
-        assert np.abs(made.mean).max() <= 0.9 + 1e-9
+    for population, again in ((gaussian(), gaussian()), (uniform(), uniform())):
+        assert np.array_equal(population.frequency, again.frequency)
+        assert np.array_equal(population.mean, again.mean)
+        assert len(population.frequency) == 100
+        assert population.frequency.min() >= 0.05
+        assert population.frequency.max() <= 0.95
+        assert np.abs(population.mean).max() <= 0.9 + 1e-9
     assert gaussian().frequency.std() < uniform().frequency.std()
     assert gaussian(coins=Coins.stated("other")).frequency[0] != gaussian().frequency[0]
 
@@ -133,9 +133,9 @@ def test_a_stated_population_rounds_without_bias_and_its_laws_agree(levels):
 
 def test_tied_keys_have_the_stated_frequency_and_mean_and_go_together():
     for keys, f, m in ((2, 0.8, -0.8), (4, 0.5, 0.0), (3, 0.95, 0.9)):
-        made = tied(keys, f, m)
-        assert made.frequency == pytest.approx(np.full(keys, f))
-        assert made.mean == pytest.approx(np.full(keys, m))
+        population = tied(keys, f, m)
+        assert population.frequency == pytest.approx(np.full(keys, f))
+        assert population.mean == pytest.approx(np.full(keys, m))
     law = tied(2).law((0, 1)).reshape(3, 3)
     assert law[1:, 1:].sum() / law[1:, :].sum() > 0.8 + 0.02, "f(k | c) is above f(k)"
 
@@ -172,10 +172,10 @@ def test_people_drawn_from_a_stated_population_follow_its_law():
     population, n = small(), 40_000
     people = population.draw(n, Coins.stated("people").generator())
     table = TablePopulation(population.schema, people)
-    seen = table.law((0, 1, 2))
+    table_law = table.law((0, 1, 2))
 
     def distance(law: np.ndarray) -> float:
-        return float((n * (seen - law) ** 2 / law).sum())
+        return float((n * (table_law - law) ** 2 / law).sum())
 
     # Rounding is averaged in a table's law, so it spreads less than counts would: one-sided.
     limit = chi2.isf(FALSE_ALARM, 26)
@@ -202,9 +202,9 @@ def test_stated_populations_that_are_no_laws_are_refused():
 def test_a_table_is_brought_to_the_unit_scale():
     schema = Schema.of(["a", "b"], 1, 5)
     people = People.of_records(schema, [{"a": 5}, {"a": 3, "b": 1}, {}])
-    made = of_table(schema, people)
-    assert made.frequency == pytest.approx([2 / 3, 1 / 3])
-    assert made.mean == pytest.approx([0.5, -1])
+    population = of_table(schema, people)
+    assert population.frequency == pytest.approx([2 / 3, 1 / 3])
+    assert population.mean == pytest.approx([0.5, -1])
 
 
 # -- the shipped summary -----------------------------------------------------------------------------
@@ -220,10 +220,10 @@ def test_the_shipped_summary_is_what_its_command_makes_of_a_table(tmp_path):
     table.write_text(
         "user,key,value\n" + "".join(f"{u},{f},{0.5 * (1 + u % 10)}\n" for u, f in rows) + "999,none,1\n"
     )
-    made = summarise(table, "user", "key", "value", "made up")
-    assert made["people"] == 101
-    assert made["frequency"][0] == pytest.approx(100 / 101, abs=1e-6)
-    again, _ = parsed(json.loads(json.dumps(made)))
+    summary = summarise(table, "user", "key", "value", "made up")
+    assert summary["people"] == 101
+    assert summary["frequency"][0] == pytest.approx(100 / 101, abs=1e-6)
+    again, _ = parsed(json.loads(json.dumps(summary)))
     assert again.frequency[99] == pytest.approx(51 / 101, abs=1e-6)
     assert again.mean[0] == pytest.approx(0, abs=1e-3), "all ten ratings alike"
     with pytest.raises(TableError, match="format"):
@@ -243,8 +243,8 @@ def test_a_round_has_the_law_of_its_plan(told):
         draft = round_draft(
             Schema.of(3), key_epsilon, Decimal(str(value_epsilon)), Decimal(10), [told] * 3, {}
         )
-        made = round_law(laws, key_epsilon, value_epsilon, np.full(3, float(told)))
-        assert draft.channels[0].mix(laws) == pytest.approx(made, abs=1e-8)
+        expected = round_law(laws, key_epsilon, value_epsilon, np.full(3, float(told)))
+        assert draft.channels[0].mix(laws) == pytest.approx(expected, abs=1e-8)
 
 
 def real_chain(population, epsilon, rounds, people, coins, run):
@@ -325,19 +325,19 @@ def test_counts_and_people_agree_in_distribution(mechanism):
         for view, channel in enumerate(plan.view_channels):
             law = channel.mix(source.law(plan.views.keys[view]))
             first = int(plan.layout.own[view])
-            seen = counts[first + 1 : first + 1 + channel.cells]
+            cell_counts = counts[first + 1 : first + 1 + channel.cells]
             expected = n * plan.views.shares[view] * law
-            total += float(((seen - expected) ** 2 / expected).sum())
+            total += float(((cell_counts - expected) ** 2 / expected).sum())
             cells += channel.cells
         return total, float(chi2.isf(FALSE_ALARM, cells - 1))
 
     shares = population.shares[::-1].copy()
     twin = StatedPopulation(shares, population.chance, population.values)
     for counts in (by_person, by_counts):
-        found, limit = distance(counts, population)
-        assert found < limit
-        found, limit = distance(counts, twin)
-        assert found > limit, "a population of other shares is told apart"
+        misfit, limit = distance(counts, population)
+        assert misfit < limit
+        misfit, limit = distance(counts, twin)
+        assert misfit > limit, "a population of other shares is told apart"
 
 
 def test_per_person_errors_are_those_of_the_fast_simulation():
@@ -359,7 +359,7 @@ def test_printed_conditionals_are_the_papers_operators(keys):
     plan = Plan.of(population.schema, "ioh", 3)
     tally = simulate(plan, population, 20_000, Coins.stated("operators"))
     queries = [Query(kind, "0", (("1", True),)) for kind in ("frequency", "mean")]
-    found = answered(plan, tally, "printed", queries)
+    answers = answered(plan, tally, "printed", queries)
     reports, counts = tally.view_counts(0)
     channel = plan.channels[0]
     if channel.one_cell:
@@ -368,10 +368,10 @@ def test_printed_conditionals_are_the_papers_operators(keys):
         fake, show = (law[1] / 2**32 for law in channel.laws)
         cells = (counts / reports - fake) / (show - fake)
         long = [a.estimate.value for a in Conditionals(plan, tally, "printed").answers(queries)]
-        assert found == pytest.approx(long)
+        assert answers == pytest.approx(long)
     want = paper_conditional(paper_order(cells, keys), keys, 0, {1: True})
-    assert found == pytest.approx(want)
-    assert found[0] == pytest.approx(0.83, abs=0.1)
+    assert answers == pytest.approx(want)
+    assert answers[0] == pytest.approx(0.83, abs=0.1)
 
 
 def test_printed_bounds_are_the_papers_figures():
@@ -386,11 +386,11 @@ def test_auto_and_others_are_measured_like_the_papers_lines():
     population = of_keys(np.full(6, 0.3), np.linspace(-0.5, 0.5, 6), uniform_values)
     coins = Coins.stated("lines")
     for line in (*SIX, *MORE):
-        (made,) = measure([line], population, 2.0, 20_000, coins, range(3))
-        assert made.frequency.shape[1] == made.mean.shape[1] == 6
-        assert np.abs(made.frequency).mean() < 0.2
+        (result,) = measure([line], population, 2.0, 20_000, coins, range(3))
+        assert result.frequency.shape[1] == result.mean.shape[1] == 6
+        assert np.abs(result.frequency).mean() < 0.2
         (again,) = measure([line], population, 2.0, 20_000, coins, range(3))
-        assert np.array_equal(made.mean, again.mean), "the same coins, the same numbers"
+        assert np.array_equal(result.mean, again.mean), "the same coins, the same numbers"
 
 
 # -- claims ------------------------------------------------------------------------------------------
@@ -486,13 +486,13 @@ def test_the_error_under_a_twentieth_is_asked_of_epsilons_above_four_tenths():
 
 def test_averages_have_their_standard_errors():
     off = np.array([[0.1, -0.3], [0.2, 0.4]])
-    made = averages("mean", off)
-    assert made["mae_mean"] == pytest.approx(0.25)
-    assert made["mse_mean"] == pytest.approx(0.075)
+    row = averages("mean", off)
+    assert row["mae_mean"] == pytest.approx(0.25)
+    assert row["mse_mean"] == pytest.approx(0.075)
     spread = sqrt(((0.15**2) + 0.05**2 + 0.05**2 + 0.15**2) / 3)
-    assert made["se_mae_mean"] == pytest.approx(spread / 2)
+    assert row["se_mae_mean"] == pytest.approx(spread / 2)
     by_run = averages("mean", off, by_run=True)
-    assert by_run["mae_mean"] == made["mae_mean"]
+    assert by_run["mae_mean"] == row["mae_mean"]
     assert by_run["se_mae_mean"] == pytest.approx(abs(0.2 - 0.3) / 2)
     assert averages("mean", off[:1], by_run=True)["se_mae_mean"] == inf, "one repetition tells nothing"
     both = pooled([{"x": 1.0, "se_x": 0.3}, {"x": 3.0, "se_x": 0.4}], "x")
@@ -554,13 +554,13 @@ def test_generally_is_four_settings_in_five():
 
 
 def test_every_mechanism_that_beats_kvue_is_named():
-    made = _overall(0.9, 0.01)
-    for row in made:
+    rows = _overall(0.9, 0.01)
+    for row in rows:
         if (row["data"], row["reading"], row["epsilon"]) == ("Uniform", "people", 0.6):
             row["mae_mean"] = {"PrivKV": 0.5, "F2M": 0.7}.get(row["line"], row["mae_mean"])
-    said = fig1claims.kvue_lowest(made, "mean")
-    assert "PrivKV in 1, F2M in 1." in said.evidence
-    assert "KVOH" not in said.evidence
+    claim = fig1claims.kvue_lowest(rows, "mean")
+    assert "PrivKV in 1, F2M in 1." in claim.evidence
+    assert "KVOH" not in claim.evidence
 
 
 def test_an_uneven_split_of_epsilon_gives_f2m_the_better_mean_at_a_small_epsilon():
@@ -646,7 +646,7 @@ def test_ioh_and_rivals_are_judged_by_clear_differences_alone():
 
 def _boxes(**errors: float) -> list[dict]:
     """Rows of Figs. 2 and 3 whose errors are 1, or what is stated of "line, part, f, m" or less."""
-    made = []
+    rows = []
     for line, part, f, m in product(
         SIX, ("frequency", "mean"), signed_claims.FREQUENCIES, (-0.8, 0.0, 0.8)
     ):
@@ -655,16 +655,16 @@ def _boxes(**errors: float) -> list[dict]:
         for words, value in errors.items():
             if set(words.split("/")) <= {line.label, part, f"f={f:g}", f"m={m:g}"}:
                 error = value
-        made.append({**row, "mae": error, "spread": error, "se_mae": 0.01, "se_spread": 0.01})
-    return made
+        rows.append({**row, "mae": error, "spread": error, "se_mae": 0.01, "se_spread": 0.01})
+    return rows
 
 
 def test_where_kvue_loses_is_read_from_all_frequencies_and_averages():
     lowest = signed_claims.lowest
     assert lowest(_boxes(KVUE=0.5), "mean", "fig3").kind == CONFIRMED
     rare = _boxes(KVUE=0.5, **{"PrivKV/f=0.05/m=0": 0.1})
-    said = lowest(rare, "mean", "fig3").verdict
-    assert said == "true only if not both the frequency is 0.05 and the average is 0"
+    verdict = lowest(rare, "mean", "fig3").verdict
+    assert verdict == "true only if not both the frequency is 0.05 and the average is 0"
     middle = _boxes(KVUE=0.5, **{"PrivKV/m=0": 0.1})
     assert lowest(middle, "mean", "fig3").verdict == "true only if the average is not 0"
     two = _boxes(KVUE=0.5, **{"PrivKV/f=0.05/m=0": 0.1, "KVOH/f=0.8/m=0.8": 0.1})
@@ -693,11 +693,11 @@ def test_influence_of_the_frequency_and_profound_influence_are_two_claims():
 
 def test_bias_is_judged_apart_from_the_whole_error():
     def rows(pull: float) -> list[dict]:
-        made = _overall(1.0, 0.0)
-        for row in made:
+        table = _overall(1.0, 0.0)
+        for row in table:
             row["mae_mean"] = 0.01 if row["line"] == "PrivKV" else 0.04
             row["pull"], row["se_pull"] = -0.3 if row["line"] == "PrivKV" else pull, 0.001
-        return made
+        return table
 
     assert fig1claims.estimator_unbiased(rows(0.003)).kind == CONFIRMED, (
         "though raw PrivKV's error is smaller"
@@ -711,22 +711,22 @@ def test_bias_is_judged_apart_from_the_whole_error():
 
 
 def test_the_state_of_the_art_is_that_of_2019():
-    made = _overall(0.5, 0.01)
-    assert fig1claims.beats_state_of_the_art(made).verdict.startswith("true only if KVUE alone is meant")
+    rows = _overall(0.5, 0.01)
+    assert fig1claims.beats_state_of_the_art(rows).verdict.startswith("true only if KVUE alone is meant")
     assert fig1claims.beats_state_of_the_art(_overall(2.0, 0.01)).kind == REFUTED
-    for row in made:
+    for row in rows:
         if row["line"] in fig1claims.NEW:
             row.update(mse_frequency=0.5, mse_mean=0.5)
-    assert fig1claims.beats_state_of_the_art(made).kind == CONFIRMED
+    assert fig1claims.beats_state_of_the_art(rows).kind == CONFIRMED
 
 
 def test_our_gain_is_the_mechanisms_only_where_least_squares_has_it():
     def gains(*those: tuple[str, float]) -> list[dict]:
-        made = _overall(1.0, 0.01)
-        for row in made:
+        rows = _overall(1.0, 0.01)
+        for row in rows:
             if (row["line"], row["epsilon"]) in those:
                 row.update(mse_frequency=0.5, mse_mean=0.5)
-        return made
+        return rows
 
     pooled_only = gains((SHRUNK, 0.6), (SHRUNK, 1.0))
     assert fig1claims.gain_by_itself(pooled_only).kind == REFUTED
@@ -765,32 +765,32 @@ def test_rounding_makes_the_noise_that_fig5_says():
     draw, n, f = Coins.stated("rounding").generator(), 200_000, 0.6
     values = draw.choice(GRID, n, p=normal_values(0.3))
     for default in (0.0, 0.5, 1.0):
-        told = np.where(draw.random(n) < f, values, default)
-        rounded = np.where(draw.random(n) < (1 + told) / 2, 1.0, -1.0)
-        found = np.mean((rounded - told) ** 2) / f**2
-        assert fig5.rounding(population, default) * fig5.REPORTS == pytest.approx(found, rel=0.03)
+        answers = np.where(draw.random(n) < f, values, default)
+        rounded = np.where(draw.random(n) < (1 + answers) / 2, 1.0, -1.0)
+        variance = np.mean((rounded - answers) ** 2) / f**2
+        assert fig5.rounding(population, default) * fig5.REPORTS == pytest.approx(variance, rel=0.03)
 
 
 # -- what is kept ------------------------------------------------------------------------------------
 
 
 def test_numbers_do_not_depend_on_processes_and_are_taken_from_an_earlier_run(tmp_path):
-    names, one, two = ("fig5", "bounds"), tmp_path / "one", tmp_path / "two"
-    file = two / "numbers" / "fig5.csv"
+    names, first_folder, second_folder = ("fig5", "bounds"), tmp_path / "one", tmp_path / "two"
+    file = second_folder / "numbers" / "fig5.csv"
 
     def again(what: Setup, *some: str):
-        return run(what, some, two, processes=1, draw=False).taken
+        return run(what, some, second_folder, processes=1, draw=False).taken
 
-    run(setup(), names, one, processes=1, draw=False)
-    made = run(setup(), names, two, processes=2, draw=False)
-    assert made.taken == ()
+    run(setup(), names, first_folder, processes=1, draw=False)
+    result = run(setup(), names, second_folder, processes=2, draw=False)
+    assert result.taken == ()
     for name in names:
-        first, second = (folder / "numbers" / f"{name}.csv" for folder in (one, two))
+        first, second = (folder / "numbers" / f"{name}.csv" for folder in (first_folder, second_folder))
         assert first.read_bytes() == second.read_bytes()
-    kept = run(setup(), names, two, processes=1, draw=False)
-    assert kept.taken == names
-    assert kept.rows == made.rows
-    assert kept.claims == made.claims
+    rerun = run(setup(), names, second_folder, processes=1, draw=False)
+    assert rerun.taken == names
+    assert rerun.rows == result.rows
+    assert rerun.claims == result.claims
     right = file.read_bytes()
     file.write_text(file.read_text().replace("Gaussian", "Gauss", 1))
     assert again(setup(), "fig5") == (), "a changed file is made anew"
@@ -806,28 +806,28 @@ class Enough(Exception):
 def test_an_interrupted_run_keeps_single_settings_and_ends_with_the_same_numbers(tmp_path, monkeypatch):
     names, whole, cut = ("fig5", "bounds"), tmp_path / "whole", tmp_path / "cut"
     run(setup(), names, whole, processes=1, draw=False)
-    told = []
+    progress = []
 
     def on_progress(done: int, _: int | None) -> None:
-        told.append(done)
-        if len(told) == 6:
+        progress.append(done)
+        if len(progress) == 6:
             raise Enough
 
     with pytest.raises(Enough):
         run(setup(), names, cut, processes=1, draw=False, on_progress=on_progress)
-    left = cut / "numbers" / "fig5.unfinished.jsonl"
-    assert left.exists()
+    leftover = cut / "numbers" / "fig5.unfinished.jsonl"
+    assert leftover.exists()
     assert not (cut / "numbers" / "fig5.json").exists()
-    kept = len(ResultsFolder(cut, setup()).settings("fig5"))
-    assert kept == 4, "the fifth was made, but not yet kept"
+    count = len(ResultsFolder(cut, setup()).settings("fig5"))
+    assert count == 4, "the fifth was made, but not yet kept"
     assert ResultsFolder(cut, prepared("another seed", quick=True)).settings("fig5") == {}
-    left.write_text(left.read_text() + '\n{"mark": "cut sh')
+    leftover.write_text(leftover.read_text() + '\n{"mark": "cut sh')
     worked = []
     really = runner.run_job
     monkeypatch.setattr(runner, "run_job", lambda name, what: worked.append(name) or really(name, what))
     run(setup(), names, cut, processes=1, draw=False)
-    assert worked.count("fig5") == len(fig5.jobs(setup())) - kept
-    assert not left.exists()
+    assert worked.count("fig5") == len(fig5.jobs(setup())) - count
+    assert not leftover.exists()
     for name in names:
         first, second = (folder / "numbers" / f"{name}.csv" for folder in (whole, cut))
         assert first.read_bytes() == second.read_bytes()
@@ -837,16 +837,16 @@ def test_a_part_joins_the_report_of_what_the_folder_has(tmp_path):
     first = run(setup(), ("fig5",), tmp_path, processes=1)
     assert first.names == ("fig5",)
     assert first.missing["fig6"] == "not run"
-    made = run(setup(), ("bounds",), tmp_path, processes=1)
-    assert made.asked == ("bounds",)
-    assert made.names == ("fig5", "bounds")
-    assert made.claims["fig5"] == first.claims["fig5"]
-    assert made.figures[0].svg == first.figures[0].svg
-    assert set(made.missing) == set(NAMES) - {"fig5", "bounds"}
-    page = write_report(made, tmp_path).read_text()
+    result = run(setup(), ("bounds",), tmp_path, processes=1)
+    assert result.asked == ("bounds",)
+    assert result.names == ("fig5", "bounds")
+    assert result.claims["fig5"] == first.claims["fig5"]
+    assert result.figures[0].svg == first.figures[0].svg
+    assert set(result.missing) == set(NAMES) - {"fig5", "bounds"}
+    page = write_report(result, tmp_path).read_text()
     assert "Not in this report:" in page
     assert "--only fig1,fig2," in page
-    for _, claim in all_claims(made):
+    for _, claim in all_claims(result):
         assert claim.text.split("'")[0] in page
     other = run(prepared("another seed", quick=True), ("bounds",), tmp_path, processes=1)
     assert other.names == ("bounds",), "numbers of two seeds are never in one report"

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.usefixtures("few_draws")  # rows are checked here, not 
 
 @pytest.fixture(scope="module")
 def crowd():
-    made = gaussian(12)
-    return Population(made.schema, made.people.chosen(np.arange(5000), np.arange(5000)))
+    population = gaussian(12)
+    return Population(population.schema, population.people.chosen(np.arange(5000), np.arange(5000)))
 
 
 def contest(crowd, repetitions=6, **more):
@@ -33,10 +33,10 @@ def contest(crowd, repetitions=6, **more):
 @pytest.mark.sampled
 def test_rows_are_the_same_whatever_the_number_of_processes(crowd):
     names, epsilons = ["collision:cap=4", "auto"], ["3"]
-    one = measure(contest(crowd, 2), names, epsilons, processes=1)
-    two = measure(contest(crowd, 2), names, epsilons, processes=2)
-    assert [row.document() for row in one.rows] == [row.document() for row in two.rows]
-    assert [row.mechanism for row in one.rows if row.estimator == "best"] == names
+    serial = measure(contest(crowd, 2), names, epsilons, processes=1)
+    parallel = measure(contest(crowd, 2), names, epsilons, processes=2)
+    assert [row.document() for row in serial.rows] == [row.document() for row in parallel.rows]
+    assert [row.mechanism for row in serial.rows if row.estimator == "best"] == names
 
 
 @pytest.mark.sampled
@@ -67,11 +67,11 @@ def everything(crowd):
 
 @pytest.mark.sampled
 def test_all_leaves_out_what_cannot_be_had_and_says_so(everything):
-    found = everything
-    seen = {row.mechanism for row in found.rows}
-    assert {"kvue", "privkvm", "pckv_ue", "auto", "rr"} <= seen
-    assert seen | {name for name, _ in found.skipped} == set(all_competitors(12))
-    alone = next(row for row in found.rows if row.mechanism == "rr")
+    result = everything
+    mechanisms = {row.mechanism for row in result.rows}
+    assert {"kvue", "privkvm", "pckv_ue", "auto", "rr"} <= mechanisms
+    assert mechanisms | {name for name, _ in result.skipped} == set(all_competitors(12))
+    alone = next(row for row in result.rows if row.mechanism == "rr")
     assert alone.mse_mean is None
 
 
@@ -123,11 +123,11 @@ def test_sets_drawn_from_their_average_law_are_unbiased(crowd):
     counts = simulate_runs(plan, crowd, 20_000, Coins.stated("law"), 40)
     assert (counts[:, 0] == 20_000).all()
     assert (counts[:, 1:].sum(axis=1) == 20_000).all()
-    found = bands(plan, counts).frequency.value.mean(axis=1)
+    frequencies = bands(plan, counts).frequency.value.mean(axis=1)
     truth = contest(crowd).questions.truth["frequency"].mean()
-    reach = 5 * found.std(ddof=1) / np.sqrt(40)
-    assert abs(found.mean() - truth) < reach
-    assert abs(found.mean() - 1.1 * truth) > reach  # the broken twin
+    reach = 5 * frequencies.std(ddof=1) / np.sqrt(40)
+    assert abs(frequencies.mean() - truth) < reach
+    assert abs(frequencies.mean() - 1.1 * truth) > reach  # the broken twin
 
 
 # -- what rows say of themselves ---------------------------------------------------------------------
@@ -138,21 +138,23 @@ def test_errors_and_their_standard_errors_by_hand():
     value = np.array([[0.5, np.nan, 9.0], [0.1, 2.0, 9.0]])
     low, high = value - 0.2, value + 0.2
     low[1, 1] = -np.inf
-    found = measure_errors(value, low, high, np.array([0.4, 0.9, np.nan]), 0.0)
+    errors = measure_errors(value, low, high, np.array([0.4, 0.9, np.nan]), 0.0)
     off = np.array([[0.1, 0.5 - 0.9], [-0.3, 0.1]])
     runs = (off**2).mean(axis=1)
-    assert found.runs == pytest.approx(runs)
-    assert found.mse == pytest.approx(runs.mean())
-    assert found.mse_se == pytest.approx(abs(runs[0] - runs[1]) / 2)
-    assert found.mae == pytest.approx(np.abs(off).mean())
-    assert found.coverage == pytest.approx(2 / 3)  # of the three that claim an interval
-    assert found.bounded == pytest.approx(2 / 4)
+    assert errors.runs == pytest.approx(runs)
+    assert errors.mse == pytest.approx(runs.mean())
+    assert errors.mse_se == pytest.approx(abs(runs[0] - runs[1]) / 2)
+    assert errors.mae == pytest.approx(np.abs(off).mean())
+    assert errors.coverage == pytest.approx(2 / 3)  # of the three that claim an interval
+    assert errors.bounded == pytest.approx(2 / 4)
 
 
 def test_one_repetition_has_no_standard_error_and_no_key_no_error():
-    one = measure_errors(np.zeros((1, 2)), np.zeros((1, 2)), np.ones((1, 2)), np.array([0.5, 0.5]), 0.0)
-    assert one.mse == 0.25
-    assert one.mse_se is None
+    errors = measure_errors(
+        np.zeros((1, 2)), np.zeros((1, 2)), np.ones((1, 2)), np.array([0.5, 0.5]), 0.0
+    )
+    assert errors.mse == 0.25
+    assert errors.mse_se is None
     none = measure_errors(np.zeros((3, 1)), np.zeros((3, 1)), np.ones((3, 1)), np.array([np.nan]), 0.0)
     assert none.mse is None
     assert none.coverage is None
@@ -161,29 +163,29 @@ def test_one_repetition_has_no_standard_error_and_no_key_no_error():
 @pytest.mark.sampled
 def test_rows_have_standard_errors_of_every_error(crowd):
     row = measure(contest(crowd), ["kvue"], ["2"], processes=1).rows[0]
-    made = row.document()
+    document = row.document()
     for name in ("mse_frequency", "mse_mean", "mae_frequency", "mae_mean"):
-        assert 0 < made[f"{name}_se"] < made[name]
+        assert 0 < document[f"{name}_se"] < document[name]
     runs = row.runs["mean"]
-    assert made["mse_mean_se"] == pytest.approx(runs.std(ddof=1) / np.sqrt(6))
+    assert document["mse_mean_se"] == pytest.approx(runs.std(ddof=1) / np.sqrt(6))
 
 
 @pytest.mark.sampled
 def test_rows_say_what_the_cap_leaves_out(crowd):
     held = np.diff(crowd.people.starts)
-    found = measure(
+    result = measure(
         contest(crowd, 3), ["collision:cap=2", "grr", "kvue", "pckv_ue:length=12"], ["2"], processes=1
     )
-    told = {row.mechanism: row for row in found.rows if row.estimator == "least_squares"}
+    rows = {row.mechanism: row for row in result.rows if row.estimator == "least_squares"}
     cut = np.maximum(held - 2, 0).sum() / held.sum()
-    assert told["collision:cap=2"].left_out == pytest.approx(cut)
-    assert told["grr"].left_out == pytest.approx(np.maximum(held - 1, 0).sum() / held.sum())
-    assert told["collision:cap=2"].bias_from_cap
-    assert told["collision:cap=2"].coverage_frequency < 0.5
+    assert rows["collision:cap=2"].left_out == pytest.approx(cut)
+    assert rows["grr"].left_out == pytest.approx(np.maximum(held - 1, 0).sum() / held.sum())
+    assert rows["collision:cap=2"].bias_from_cap
+    assert rows["collision:cap=2"].coverage_frequency < 0.5
     for name in ("kvue", "pckv_ue:length=12"):
-        assert not told[name].bias_from_cap
-        assert told[name].left_out == 0
-        assert told[name].coverage_frequency > 0.8
+        assert not rows[name].bias_from_cap
+        assert rows[name].left_out == 0
+        assert rows[name].coverage_frequency > 0.8
 
 
 @pytest.mark.sampled
@@ -196,24 +198,24 @@ def test_a_chain_says_what_its_later_plan_leaves_out(crowd):
 
 @pytest.mark.sampled
 def test_estimators_that_a_mechanism_lacks_are_said_in_its_rows(crowd):
-    asked = contest(crowd, 2, estimators=("jackknife", "corrected", "debiased"))
-    found = measure(asked, ["kvue", "privkvm", "rr"], ["1"], processes=2)
-    told = {(row.mechanism, row.estimator): row.skipped for row in found.rows}
-    assert told == {
+    setup = contest(crowd, 2, estimators=("jackknife", "corrected", "debiased"))
+    result = measure(setup, ["kvue", "privkvm", "rr"], ["1"], processes=2)
+    reasons = {(row.mechanism, row.estimator): row.skipped for row in result.rows}
+    assert reasons == {
         ("kvue", "jackknife"): ("debiased",),
         ("kvue", "corrected"): ("debiased",),
         ("privkvm", "debiased"): ("jackknife", "corrected"),
     }
-    assert "has no estimator" in found.skipped["rr", "1"]
+    assert "has no estimator" in result.skipped["rr", "1"]
     with pytest.raises(PlanError, match="has no estimator 'virtual'"):
         measure(contest(crowd, 2, estimators=("virtual",)), ["kvue", "rr"], ["1"], processes=1)
 
 
 @pytest.mark.sampled
 def test_rows_are_json_without_bare_words(everything):
-    found = everything
-    json.dumps([row.document() for row in found.rows], allow_nan=False)
-    assert {row.mechanism for row in found.rows} >= {"auto", "kvue"}
+    result = everything
+    json.dumps([row.document() for row in result.rows], allow_nan=False)
+    assert {row.mechanism for row in result.rows} >= {"auto", "kvue"}
 
 
 def test_a_truth_that_was_summed_up_to_a_little_more_than_one_is_held_by_an_interval_that_ends_there():
@@ -225,8 +227,8 @@ def test_a_truth_that_was_summed_up_to_a_little_more_than_one_is_held_by_an_inte
 @pytest.mark.sampled
 def test_a_corrected_row_is_predicted_too():
     """200 tallies of 12 keys: a standard error of about 3 %."""
-    made = gaussian(12)
-    crowd = Population(made.schema, made.people.chosen(np.arange(3000), np.arange(3000)))
+    population = gaussian(12)
+    crowd = Population(population.schema, population.people.chosen(np.arange(3000), np.arange(3000)))
     contest = Contest(
         crowd, 100_000, 200, Coins.stated("row"), estimators=("corrected", "least_squares")
     )

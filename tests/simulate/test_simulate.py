@@ -47,8 +47,8 @@ def test_laws_of_several_keys_are_those_of_everyones_chances(made, levels, order
 def test_all_pairs_at_once_are_the_pairs_looked_up_by_their_holders(monkeypatch):
     schema = Schema.of(6)
     draw = np.random.default_rng(3)
-    made = [{str(k): draw.uniform(-1, 1) for k in range(6) if draw.random() < 0.4} for _ in range(50)]
-    people = People.of_records(schema, made)
+    records = [{str(k): draw.uniform(-1, 1) for k in range(6) if draw.random() < 0.4} for _ in range(50)]
+    people = People.of_records(schema, records)
     pairs = [(a, b) for a, b in product(range(6), repeat=2) if a != b]
     monkeypatch.setattr(population, "COST_OF_HOLDER", 0)
     slow = Population(schema, people, 3)
@@ -83,13 +83,13 @@ def test_subsets_are_drawn_by_the_samplers_law():
 def small() -> Population:
     schema = Schema.of(3)
     draw = Coins.stated("small").generator()
-    made = []
+    records = []
     for _ in range(400):
-        made.append(
+        records.append(
             {str(k): float(np.clip(draw.normal(0.5 - 0.5 * k, 0.3), -1, 1)) for k in range(3)
              if draw.random() < (0.3, 0.6, 0.8)[k]}
         )  # fmt: skip
-    return Population(schema, People.of_records(schema, made))
+    return Population(schema, People.of_records(schema, records))
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,10 @@ def test_chains_drawn_together_have_the_law_of_the_chain_of_plans(name, paramete
     for run in range(runs):
         last, counts = followed(plan, population, people, coins, run)
         for e in estimators:
-            found = bands(last, counts[None, :], e)
-            long[e].append([found.frequency.value[0], found.mean.value[0], found.mean.low[0]])
+            estimates = bands(last, counts[None, :], e)
+            long[e].append(
+                [estimates.frequency.value[0], estimates.mean.value[0], estimates.mean.low[0]]
+            )
 
     def apart(other: Plan) -> float:
         worst = 0.0

@@ -23,8 +23,8 @@ def crowd(kind: type[Population] = Population) -> Population:
     """Records of all sizes, from nothing to every key, with values at and between the ends."""
     schema, draw = Schema.of(KEYS, "-0.3", "4.7"), np.random.default_rng(1)
     held = [draw.choice(KEYS, count, replace=False) for count in draw.integers(0, KEYS + 1, 301)]
-    made = [{str(key): draw.choice([-0.3, 1.1, 4.7]) for key in keys} for keys in held]
-    return kind(schema, People.of_records(schema, made))
+    records = [{str(key): draw.choice([-0.3, 1.1, 4.7]) for key in keys} for keys in held]
+    return kind(schema, People.of_records(schema, records))
 
 
 class Made(Population):
@@ -36,11 +36,11 @@ class Made(Population):
 
 def in_both_forms(monkeypatch, function):
     """What the function returns without compiled loops, and with them from the first person on."""
-    found = []
+    results = []
     for stated in ("0", "1"):
         monkeypatch.setenv("KEYVEIL_FAST", stated)
-        found.append(function())
-    return found
+        results.append(function())
+    return results
 
 
 @pytest.mark.sampled
@@ -95,13 +95,13 @@ def test_people_who_hold_nothing_or_one_key_are_the_same_in_both_forms(name, hel
 @pytest.mark.parametrize("name", ["collision", "coco", "pair_collision"])
 def test_loops_are_asked_for_as_much_work_as_there_is(name, monkeypatch):
     """3,000 people take less time than Numba to load, 30 million more than loops to compile."""
-    asked = []
-    monkeypatch.setattr(tallies, "worthwhile", lambda seconds, *rooms: asked.append((seconds, rooms)))
+    calls = []
+    monkeypatch.setattr(tallies, "worthwhile", lambda seconds, *rooms: calls.append((seconds, rooms)))
     population = crowd()
     plan = Plan.of(population.schema, name, 2)
     simulate_runs(plan, population, 3_000, Coins.stated("x"), 2)
-    assert asked[-1][1] == ("drawn_people",)
-    assert 0.001 < asked[-1][0] < 0.05
+    assert calls[-1][1] == ("drawn_people",)
+    assert 0.001 < calls[-1][0] < 0.05
     sets = tallies.SetCounts(plan)
     sets.choose_form(30_000_000)
-    assert asked[-1][0] > 10
+    assert calls[-1][0] > 10

@@ -37,12 +37,12 @@ def batch(plan: Plan, record: dict, draws: int, key: str) -> Counter:
     for people in crowd(plan.schema, record, draws).chunks(1 << 15):
         views, outputs = plan.perturb(people, Stream(Coins.stated(key), people.addresses))
         counts += np.bincount(layout.first_code[views] + outputs, minlength=layout.codes)
-    sent: Counter = Counter()
+    reports: Counter = Counter()
     codes = np.flatnonzero(counts)
     cells = plan.packing.cells_of(Reports(plan.hash, codes=codes))
     for marked, count in zip(cells, counts[codes].tolist(), strict=True):
-        sent[Report(plan.hash, marked)] = count
-    return sent
+        reports[Report(plan.hash, marked)] = count
+    return reports
 
 
 def audited(plan: Plan, draws: int):
@@ -58,15 +58,15 @@ def audited(plan: Plan, draws: int):
 
 @pytest.mark.parametrize("name", ["kvue", "kvoh"])
 def test_an_honest_device_is_not_flagged_and_its_epsilon_is_nearly_found(name, scale):
-    found = audited(Plan.of(SCHEMA, name, 1), 150_000 * scale)
-    assert found.epsilon <= PROMISED, str(found)
-    assert found.epsilon > 0.9 * PROMISED, f"the audit has no power: {found}"
+    audit = audited(Plan.of(SCHEMA, name, 1), 150_000 * scale)
+    assert audit.epsilon <= PROMISED, str(audit)
+    assert audit.epsilon > 0.9 * PROMISED, f"the audit has no power: {audit}"
 
 
 def test_a_wasteful_mechanism_shows_less_than_it_promises(scale):
-    found = audited(Plan.of(SCHEMA, "privkv", 1), 150_000 * scale)
+    audit = audited(Plan.of(SCHEMA, "privkv", 1), 150_000 * scale)
     # 0.7191 is its true epsilon at a nominal 1; 0.65 leaves room for the intervals.
-    assert 0.65 < found.epsilon < 0.7191
+    assert 0.65 < audit.epsilon < 0.7191
 
 
 # -- planted leaks: all claim epsilon 1 and prove it by their integers, and draw something else -------
@@ -130,8 +130,8 @@ KVUE, KVOH = (Plan.of(SCHEMA, name, 1).channels[0] for name in ("kvue", "kvoh"))
 def test_a_leak_in_the_sampler_is_caught(leaky, scale):
     plan = twin(leaky)
     assert plan.proven <= 1, "its integers claim to be honest"
-    found = audited(plan, 150_000 * scale)
-    assert found.epsilon > PROMISED, str(found)
+    audit = audited(plan, 150_000 * scale)
+    assert audit.epsilon > PROMISED, str(audit)
 
 
 @pytest.mark.parametrize("name", ["kvue", "kvoh"])
@@ -145,33 +145,33 @@ def test_a_length_that_depends_on_the_record_is_caught(name, scale):
         body["padding"] = "0" * (10 + len(record))  # meant to hide the length, and tells the number
         return json.dumps(body)
 
-    found = audit_device(device, PAIRS[2:], draws=3_000 * scale)
-    assert found.epsilon > PROMISED, str(found)
-    assert "bytes" in found.event
+    audit = audit_device(device, PAIRS[2:], draws=3_000 * scale)
+    assert audit.epsilon > PROMISED, str(audit)
+    assert "bytes" in audit.event
 
 
 def test_a_device_that_sends_reports_is_audited_one_by_one(scale):
     plan, coins = Plan.of(SCHEMA, "kvue", 1), Coins.stated("one by one")
     count = iter(range(10**9))
-    found = audit_device(lambda r: plan.report(r, coins, next(count)), PAIRS, draws=4_000 * scale)
-    assert 0.5 < found.epsilon <= PROMISED, str(found)
-    assert found.draws == (2_000 * scale, 2_000 * scale)
+    audit = audit_device(lambda r: plan.report(r, coins, next(count)), PAIRS, draws=4_000 * scale)
+    assert 0.5 < audit.epsilon <= PROMISED, str(audit)
+    assert audit.draws == (2_000 * scale, 2_000 * scale)
 
 
 def test_a_device_that_tells_all_is_convicted_of_what_so_few_draws_can_show():
     """Clopper-Pearson in closed form: all of n against none of n."""
-    found = audit_device(lambda r: json.dumps({"cells": [0, 1 + len(r)]}), PAIRS[:1], draws=400)
+    audit = audit_device(lambda r: json.dumps({"cells": [0, 1 + len(r)]}), PAIRS[:1], draws=400)
     alpha = 0.001 / 16  # eight events, two sides each
     least = alpha ** (1 / 200)
-    assert found.epsilon == pytest.approx(np.log(least / (1 - least)), rel=1e-9)  # doubles
-    assert found.seen == (200, 0)
-    assert "epsilon is at least" in str(found)
+    assert audit.epsilon == pytest.approx(np.log(least / (1 - least)), rel=1e-9)  # doubles
+    assert audit.seen == (200, 0)
+    assert "epsilon is at least" in str(audit)
 
 
 def test_a_device_that_says_nothing_is_not_flagged():
-    found = audit_device(lambda r: '{"cells":[0,1]}', PAIRS, draws=1_000)
-    assert found.epsilon == 0
-    assert found.event == "nothing"
+    audit = audit_device(lambda r: '{"cells":[0,1]}', PAIRS, draws=1_000)
+    assert audit.epsilon == 0
+    assert audit.event == "nothing"
 
 
 def test_a_cell_never_marked_by_one_record_is_no_leak_by_itself():

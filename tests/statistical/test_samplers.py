@@ -239,18 +239,18 @@ def test_what_cannot_happen_fails_at_once():
 def test_an_output_that_never_comes_counts_its_full_expectation():
     """libprio's helper adds nothing for an empty bin and passes a sampler that never emits it."""
     law = np.full(40, 1 / 40)
-    seen = np.full(40, 1100)
-    seen[7] = 0
+    counts = np.full(40, 1100)
+    counts[7] = 0
     with pytest.raises(AssertionError, match="output 7 was drawn 0 times"):
-        check_counts(seen, law)
+        check_counts(counts, law)
 
 
 def test_a_misfit_spread_over_many_outputs_is_seen_by_chi_square_alone():
     """Each output lies within its own tails; together they are impossible."""
     law = np.full(200, 1 / 200)
-    seen = 10_000 + np.where(np.arange(200) % 2, 250, -250)
+    counts = 10_000 + np.where(np.arange(200) % 2, 250, -250)
     with pytest.raises(AssertionError, match="chi-square"):
-        check_counts(seen, law)
+        check_counts(counts, law)
 
 
 def test_rare_outputs_are_pooled_and_still_tested_one_by_one():

@@ -79,12 +79,12 @@ def honest_tally(plan: Plan, count: int = 20_000, run: int = 0, share: float = 0
 def test_the_oddest_count_is_an_exact_binomial(weight):
     """Two views: over all counts of 30 reports the chance of a p-value below any rate is below it."""
     n, weights = 30, np.array([weight, 1 - weight])
-    found = []
+    pairs = []
     for count in range(n + 1):
         each = drawn_evenly(np.array([count, n - count]), weights)[2]
-        found.append((min(1.0, 2 * each.min()), stats.binom.pmf(count, n, weight)))
+        pairs.append((min(1.0, 2 * each.min()), stats.binom.pmf(count, n, weight)))
     for rate in (0.001, 0.01, 0.05, 0.2):
-        assert sum(chance for p, chance in found if p < rate) <= rate
+        assert sum(chance for p, chance in pairs if p < rate) <= rate
 
 
 @pytest.mark.parametrize("law", [(1, 0, 0), (0.3, 0.3, 0.4), (0.6, 0.1, 0.3), (0, 0, 1)])
@@ -103,18 +103,18 @@ def test_mixture_holds_for_people_who_are_not_alike():
     """A fixed crowd of two kinds: the exact law of their counts, not that of a mixture."""
     channel = plan_of("kvue").channels[0]
     rows = channel.expected()
-    made = {(0, 0, 0): 1.0}
+    law = {(0, 0, 0): 1.0}
     for state in (0, 0, 0, 0, 2, 2, 2, 2):
         after: dict = {}
-        for counts, p in made.items():
+        for counts, p in law.items():
             for output in range(3):
                 more = tuple(c + (i == output) for i, c in enumerate(counts))
                 after[more] = after.get(more, 0.0) + p * rows[state, output]
-        made = after
-    nats = nats_lacking(channel, np.array(list(made), np.float64))
+        law = after
+    nats = nats_lacking(channel, np.array(list(law), np.float64))
     p_values = np.array([entropy_above(x, 3) for x in nats])
     for rate in (0.01, 0.1, 0.5):
-        assert np.array(list(made.values()))[p_values < rate].sum() <= rate
+        assert np.array(list(law.values()))[p_values < rate].sum() <= rate
 
 
 def test_shares_hold_for_people_who_are_not_alike():
@@ -209,9 +209,9 @@ def test_many_counts_below_their_least_are_bounded(start):
                     after = tuple(c + (i == cell) for i, c in enumerate(counts))
                     grown[after] = grown.get(after, 0.0) + chance * (keep if cell == state else lie)
             law = grown
-        found = [(many_below(np.array(c, float), n, lie, start), p) for c, p in law.items()]
-        for bound in sorted({value for value, _ in found}):
-            assert sum(p for value, p in found if value <= bound) <= bound + 1e-12
+        pairs = [(many_below(np.array(c, float), n, lie, start), p) for c, p in law.items()]
+        for bound in sorted({value for value, _ in pairs}):
+            assert sum(p for value, p in pairs if value <= bound) <= bound + 1e-12
 
 
 @pytest.mark.parametrize("name", ["pairs", "several", "workload"])
@@ -231,8 +231,8 @@ def test_words_of_views_agree_for_every_record(name):
             counts[own + 1 : own + 1 + channel.cells] = np.rint(law * 1e12)
             counts[own] = np.rint(law * 1e12).sum()
         tally = Tally(plan, counts.astype(np.int64))
-        found = check_agreement(plan, tally)
-        assert (found.verdict, found.p_value) == ("fine", 1.0)
+        finding = check_agreement(plan, tally)
+        assert (finding.verdict, finding.p_value) == ("fine", 1.0)
 
 
 def test_holm_rejects_step_by_step():
@@ -255,9 +255,9 @@ def test_two_rows_of_one_law_are_found_alike(n, m):
         ]
     )
     for chance in (0.5, 0.1, 0.02):
-        one, two = (stats.binom.pmf(np.arange(k + 1), k, chance) for k in (n, m))
+        first_law, second_law = (stats.binom.pmf(np.arange(k + 1), k, chance) for k in (n, m))
         assert (
-            one @ odd @ two <= 1.35 * rate
+            first_law @ odd @ second_law <= 1.35 * rate
         )  # chi-square with ten expected is nearly, not exactly, right
 
 
@@ -268,14 +268,14 @@ POOLS = ("collision", "coco", "pair_collision")
 
 def alarms(plan: Plan, check, runs: int, people: int, rate: float) -> int:
     population = Population(plan.schema, people_of(plan.schema, 500), plan.schema.levels)
-    found = 0
+    count = 0
     for number in range(runs):
         if plan.encode == "views":
             tally = simulate(plan, population, people, COINS, number)
         else:
             tally = honest_tally(plan, people, number)
-        found += check(plan, tally, rate).suspicious
-    return found
+        count += check(plan, tally, rate).suspicious
+    return count
 
 
 @pytest.mark.sampled
@@ -298,10 +298,10 @@ def test_honest_tallies_are_found_fine(name, check):
     """400 honest tallies: no more alarms than the rate allows, but for a chance of 1e-4."""
     rate, runs = 0.05, 400
     plan = plan_of(name, 5 if name == "ioh" else 6)
-    found = alarms(plan, check, runs, 4000, rate)
-    assert found <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
+    count = alarms(plan, check, runs, 4000, rate)
+    assert count <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
     if check is check_views:
-        assert found >= stats.binom.ppf(TWIN_ALARM, runs, rate / 5)  # and not for want of looking
+        assert count >= stats.binom.ppf(TWIN_ALARM, runs, rate / 5)  # and not for want of looking
 
 
 @pytest.mark.sampled
@@ -328,8 +328,8 @@ def test_honest_tallies_of_whole_records_are_found_fine(name, check):
     """50 honest tallies, each person through the line."""
     rate, runs = 0.1, 50
     plan = plan_of(name, 20, **({"pool": 64} if name in POOLS else {}))
-    found = alarms(plan, check, runs, 1500, rate)
-    assert found <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
+    count = alarms(plan, check, runs, 1500, rate)
+    assert count <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
 
 
 @pytest.mark.sampled
@@ -337,19 +337,19 @@ def test_honest_tallies_of_whole_records_are_found_fine(name, check):
 def test_two_honest_days_are_found_alike(name):
     plan = plan_of(name, 5)
     population = Population(plan.schema, people_of(plan.schema, 500))
-    rate, runs, found = 0.05, 150, 0
+    rate, runs, count = 0.05, 150, 0
     for number in range(0, 2 * runs, 2):
         days = [simulate(plan, population, n, COINS, number + i) for i, n in enumerate((3000, 1000))]
-        found += check_change(plan, *days, rate).suspicious
-    assert found <= stats.binom.ppf(1 - TWIN_ALARM, runs, 1.3 * rate)  # nearly: chi-square
+        count += check_change(plan, *days, rate).suspicious
+    assert count <= stats.binom.ppf(1 - TWIN_ALARM, runs, 1.3 * rate)  # nearly: chi-square
 
 
 @pytest.mark.sampled
 def test_a_check_that_halves_its_p_values_is_caught():
     """The broken twin of the false-alarm test: it must see a rate that is twice what is stated."""
     plan = plan_of("kvue", 6)
-    found = alarms(plan, lambda p, t, rate: check_views(p, t, 4 * rate), 400, 4000, 0.05)
-    assert found > stats.binom.ppf(1 - TWIN_ALARM, 400, 0.05)
+    count = alarms(plan, lambda p, t, rate: check_views(p, t, 4 * rate), 400, 4000, 0.05)
+    assert count > stats.binom.ppf(1 - TWIN_ALARM, 400, 0.05)
 
 
 # -- what is planted ---------------------------------------------------------------------------------
@@ -385,11 +385,11 @@ def test_crafted_fakes_of_five_per_cent_are_flagged(name, keys, check, how):
     choice = {"views": "chosen" if how == "chosen" else "drawn"}
     choice["seeds"] = "chosen" if how == "chosen" else "assigned"
     planted = fake_tally(plan, 1053, ["0"], coins=COINS, **choice)
-    found = {f.check: f for f in health(plan, honest + planted).findings}
-    assert found[check].suspicious
-    assert found[check].p_value < 1e-6
+    findings = {f.check: f for f in health(plan, honest + planted).findings}
+    assert findings[check].suspicious
+    assert findings[check].p_value < 1e-6
     if check in ("views", "shares", "mixture") and keys != 5:
-        assert any(name.split(" + ")[0] == "0" or "0" in name for name in found[check].where)
+        assert any(name.split(" + ")[0] == "0" or "0" in name for name in findings[check].where)
 
 
 IMPOSSIBLE = [
@@ -412,11 +412,11 @@ def test_a_frequency_above_one_is_flagged_where_each_sign_is_possible(name, para
     assert not health(plan, honest).suspicious
     planted = fake_tally(plan, fakes, ["7"], coins=COINS, seeds="assigned", views="drawn")
     tally = honest + planted
-    made = plan.mechanism.moments(plan, tally.counts)
-    assert made.values[7, 0] > 1 + 4 * np.sqrt(made.covariance[7, 0, 0])
-    found = check_shares(plan, tally)
-    assert found.suspicious
-    assert "7" in found.where
+    moments = plan.mechanism.moments(plan, tally.counts)
+    assert moments.values[7, 0] > 1 + 4 * np.sqrt(moments.covariance[7, 0, 0])
+    finding = check_shares(plan, tally)
+    assert finding.suspicious
+    assert "7" in finding.where
 
 
 @pytest.mark.parametrize("name", ["pckv_grr", "pckv_ue"])
@@ -430,9 +430,9 @@ def test_a_mass_above_its_frequency_is_flagged(name):
     tally.counts[1 + 15] = round(signs[1] + 0.04 * n if name == "pckv_ue" else signs[1])
     if name == "pckv_grr":
         tally.counts[0] -= round(signs[0] * 0.6)
-    found = check_mixture(plan, tally)
-    assert found.suspicious
-    assert found.where == ("7",)
+    finding = check_mixture(plan, tally)
+    assert finding.suspicious
+    assert finding.where == ("7",)
 
 
 @pytest.mark.parametrize("name", ["collision", "coco"])
@@ -450,12 +450,12 @@ def test_a_mass_above_its_frequency_is_flagged_in_a_pool(name):
             moved = draw.binomial(grid[seed, low[seed]], 0.7)
             grid[seed, low[seed]] -= moved
             grid[seed, high[seed]] += moved
-    found = check_shares(plan, tally)
-    made = plan.mechanism.moments(plan, tally.counts)
-    assert made.values[7, 1] > made.values[7, 0] + 4 * np.sqrt(made.covariance[7].trace())
-    assert 0 < made.values[7, 0] < 1
-    assert found.suspicious
-    assert "7" in found.where
+    finding = check_shares(plan, tally)
+    moments = plan.mechanism.moments(plan, tally.counts)
+    assert moments.values[7, 1] > moments.values[7, 0] + 4 * np.sqrt(moments.covariance[7].trace())
+    assert 0 < moments.values[7, 0] < 1
+    assert finding.suspicious
+    assert "7" in finding.where
 
 
 def test_more_keys_than_anyone_may_hold_are_flagged():
@@ -471,8 +471,8 @@ def test_more_keys_than_anyone_may_hold_are_flagged():
     planted.counts[0] = len(seeds)
     tally = honest + planted
     assert plan.mechanism.moments(plan, tally.counts).values[:, 0].sum() > 2.5
-    found = check_shares(plan, tally)
-    assert found.where == ("all keys",)
+    finding = check_shares(plan, tally)
+    assert finding.where == ("all keys",)
 
 
 @pytest.mark.parametrize("name", ["pckv_grr", "pckv_ue", *POOLS])
@@ -482,21 +482,21 @@ def test_keys_that_everyone_holds_are_found_fine(name):
     parameters = {"length": 2} if name.startswith("pckv") else {"pool": 64, "cap": 2}
     plan = plan_of(name, 6, 2, **parameters)
     everyone = People.of_records(plan.schema, [{"0": 1.0, "1": -1.0}] * 1500)
-    found = dict.fromkeys((check_shares, check_mixture), 0)
+    counts = dict.fromkeys((check_shares, check_mixture), 0)
     for number in range(runs):
         tally = Tally(plan).add(plan.privatise(everyone, COINS.under(f"all {number}")))
-        for check in found:
-            found[check] += check(plan, tally, rate).suspicious
-    assert max(found.values()) <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
+        for check in counts:
+            counts[check] += check(plan, tally, rate).suspicious
+    assert max(counts.values()) <= stats.binom.ppf(1 - TWIN_ALARM, runs, rate)
 
 
 def test_many_targets_at_once_mark_too_many_positions():
     plan = plan_of("pckv_ue", 60)
     targets = [str(k) for k in range(40)]
     planted = fake_tally(plan, 1053, targets, coins=COINS)
-    found = check_marks(plan, honest_tally(plan) + planted)
-    assert found.suspicious
-    assert found.p_value < 1e-6
+    finding = check_marks(plan, honest_tally(plan) + planted)
+    assert finding.suspicious
+    assert finding.p_value < 1e-6
 
 
 def test_fakes_that_take_from_all_rare_keys_are_flagged():
@@ -532,9 +532,9 @@ def test_a_view_that_tells_other_things_than_the_rest_is_flagged():
     moved = cells // 5  # a fifth of its reports become one output
     cells -= moved
     cells[cell] += moved.sum()
-    found = health(plan, tally).findings
-    assert not next(f for f in found if f.check == "views").suspicious
-    assert "0 + 4" in next(f for f in found if f.check == "agreement").where
+    findings = health(plan, tally).findings
+    assert not next(f for f in findings if f.check == "views").suspicious
+    assert "0 + 4" in next(f for f in findings if f.check == "agreement").where
 
 
 def test_a_day_with_fakes_is_not_like_the_day_before():
@@ -542,9 +542,9 @@ def test_a_day_with_fakes_is_not_like_the_day_before():
     before, after = honest_tally(plan, run=1), honest_tally(plan, run=2)
     assert not check_change(plan, before, after).suspicious
     planted = fake_tally(plan, 4000, ["3"], coins=COINS, views="drawn")
-    found = check_change(plan, before, after + planted)
-    assert found.suspicious
-    assert found.where == ("3",)
+    finding = check_change(plan, before, after + planted)
+    assert finding.suspicious
+    assert finding.where == ("3",)
     assert not health(plan, after + planted).suspicious  # alone it looks like more people who hold it
 
 
@@ -577,9 +577,9 @@ def test_bits_set_more_often_than_shown_are_found():
     show, n = channel.laws[1][1] / WORD, 20_000
     tally = honest_tally(plan, n)
     tally.counts[1 + 17] = round(n * (show + 0.03))
-    found = check_shares(plan, tally)
-    assert found.suspicious
-    assert found.statistic == pytest.approx(0.03, abs=1e-3)
+    finding = check_shares(plan, tally)
+    assert finding.suspicious
+    assert finding.statistic == pytest.approx(0.03, abs=1e-3)
 
 
 def test_sets_have_exactly_so_many_members():
@@ -600,8 +600,8 @@ def test_sets_have_exactly_so_many_members():
 def test_every_mechanism_is_checked_or_says_why_not(name):
     plan = plan_of(name, 5)
     tally = honest_tally(plan, 3000)
-    found = health(plan, tally, tally)
-    assert [f.check for f in found.findings] == [
+    result = health(plan, tally, tally)
+    assert [f.check for f in result.findings] == [
         "views",
         "seeds",
         "mixture",
@@ -612,14 +612,14 @@ def test_every_mechanism_is_checked_or_says_why_not(name):
         "agreement",
         "change",
     ]
-    assert not found.suspicious
-    assert any(f.verdict == "fine" for f in found.findings[:5])
-    for finding in found.findings:
+    assert not result.suspicious
+    assert any(f.verdict == "fine" for f in result.findings[:5])
+    for finding in result.findings:
         assert finding.meaning
         assert finding.verdict in ("fine", "not checked")
         assert 0 <= finding.p_value <= 1
-    json.dumps(found.document(), allow_nan=False)
-    assert found.false_alarm == pytest.approx(1e-3 * sum(f.verdict == "fine" for f in found.findings))
+    json.dumps(result.document(), allow_nan=False)
+    assert result.false_alarm == pytest.approx(1e-3 * sum(f.verdict == "fine" for f in result.findings))
 
 
 @pytest.mark.parametrize("name", ["ioh", "pckv_ue", "rappor"])
@@ -667,11 +667,11 @@ def test_the_command_says_the_same(tmp_path, capsys):
     odd.save(tmp_path / "odd.kv")
     path, first, second = (str(tmp_path / name) for name in ("plan.json", "honest.kv", "odd.kv"))
     assert run(["health", path, second, first, "--fakes", "0.05", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    found = health(plan, odd, honest).document()
-    assert {key: told[key] for key in found} == found
-    assert (told["views"], told["level"]) == ("chosen", 0.95), "the check of views says so"
-    assert [row["key"] for row in told["reach"]] == list(plan.schema.keys)
+    document = json.loads(capsys.readouterr().out)
+    expected = health(plan, odd, honest).document()
+    assert {key: document[key] for key in expected} == expected
+    assert (document["views"], document["level"]) == ("chosen", 0.95), "the check of views says so"
+    assert [row["key"] for row in document["reach"]] == list(plan.schema.keys)
     assert run(["health", path, first, "--fakes", "0.05"]) == 0
     out = capsys.readouterr().out
     assert "nothing suspicious in 4,000 reports" in out
@@ -679,9 +679,9 @@ def test_the_command_says_the_same(tmp_path, capsys):
     assert run(["health", path, second]) == 0
     assert "(2)" in capsys.readouterr().out
     assert run(["health", path, second, "--repair", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["repair"]
-    assert told == repair(plan, odd).document()
-    assert (told["kind"], told["left_out"]) == ("views", [2])
+    document = json.loads(capsys.readouterr().out)["repair"]
+    assert document == repair(plan, odd).document()
+    assert (document["kind"], document["left_out"]) == ("views", [2])
     assert run(["health", path, second, "--repair"]) == 0
     assert "left out, because fakes chose them: 1 view (2)" in capsys.readouterr().out
     assert run(["health", path, first, "--repair"]) == 0

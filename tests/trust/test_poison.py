@@ -85,9 +85,9 @@ def test_kvue_drawn_is_the_closed_form():
     plan = plan_of("kvue", 100)
     lie = plan.channels[0].lie / WORD
     a, b = 1 - lie, 2 * lie
-    made = gain(plan, 0.01, ["7"], views="drawn", frequency=0.2).shifts[0]
-    assert made.frequency.shift == pytest.approx(0.01 * ((1 - b) / (a - b) - 0.2), rel=1e-8)
-    assert made.mean.shift == pytest.approx(0, abs=1e-9)  # low and high serve alike: half of each
+    shift = gain(plan, 0.01, ["7"], views="drawn", frequency=0.2).shifts[0]
+    assert shift.frequency.shift == pytest.approx(0.01 * ((1 - b) / (a - b) - 0.2), rel=1e-8)
+    assert shift.mean.shift == pytest.approx(0, abs=1e-9)  # low and high serve alike: half of each
 
 
 def test_kvue_chosen_views_are_one_view_full_of_fakes():
@@ -95,8 +95,8 @@ def test_kvue_chosen_views_are_one_view_full_of_fakes():
     lie = plan.channels[0].lie / WORD
     worth = (1 - 2 * lie) / (1 - 3 * lie)
     part = 0.01 / (0.01 + 0.99 / 100)
-    made = gain(plan, 0.01, ["7"], frequency=0.2).shifts[0]
-    assert made.frequency.after == pytest.approx((1 - part) * 0.2 + part * worth, rel=1e-8)
+    whole = gain(plan, 0.01, ["7"], frequency=0.2).shifts[0]
+    assert whole.frequency.after == pytest.approx((1 - part) * 0.2 + part * worth, rel=1e-8)
     split = gain(plan, 0.01, ["7", "8"], frequency=0.2).shifts  # one key in a message: half of them each
     half = 0.005 / (0.005 + 0.99 / 100)
     for shift in split:
@@ -122,8 +122,8 @@ def test_pckv_grr_has_the_length_in_its_gain():
     plan = plan_of("pckv_grr", 300, length=4)
     keep, lie = plan.channels[0].keep / WORD, plan.channels[0].lie / WORD
     a, b = keep + lie, 2 * lie
-    made = gain(plan, 0.01, ["0"], frequency=0.1).shifts[0]
-    assert made.frequency.shift == pytest.approx(0.01 * (4 * (1 - b) / (a - b) - 0.1), rel=1e-4)
+    shift = gain(plan, 0.01, ["0"], frequency=0.1).shifts[0]
+    assert shift.frequency.shift == pytest.approx(0.01 * (4 * (1 - b) / (a - b) - 0.1), rel=1e-4)
     high = gain(plan, 0.01, ["0"], "raise-mean", frequency=0.1).shifts[0]
     mass = 0.01 * 4 / (keep - lie)
     assert high.mean.after == pytest.approx(min(1, mass / high.frequency.after), rel=1e-4)
@@ -132,8 +132,8 @@ def test_pckv_grr_has_the_length_in_its_gain():
 def test_harmony_moves_the_mass():
     plan = plan_of("harmony", 10)
     keep = plan.channels[0].expected()[2, 1]
-    made = gain(plan, 0.02, ["0"], "raise-mean", views="drawn", frequency=0.5, mean=0.2).shifts[0]
-    assert made.mass.shift == pytest.approx(0.02 * (1 / (2 * keep - 1) - 0.1), rel=1e-6)
+    shift = gain(plan, 0.02, ["0"], "raise-mean", views="drawn", frequency=0.5, mean=0.2).shifts[0]
+    assert shift.mass.shift == pytest.approx(0.02 * (1 / (2 * keep - 1) - 0.1), rel=1e-6)
     with pytest.raises(PlanError, match="answers mass alone"):
         gain(plan, 0.02, ["0"])
 
@@ -231,8 +231,8 @@ def test_no_report_does_better_than_the_crafted_one(name, goal):
     if goal.endswith("mean") and not {"mean", "mass"} & set(answers):
         return
     plan, base, values = every_report(name)
-    made = gain(plan, 40 / 4040, ["0"], goal, tally=base).shifts[0]
-    change = made.frequency if goal.endswith("frequency") else made.mean or made.mass
+    shift = gain(plan, 40 / 4040, ["0"], goal, tally=base).shifts[0]
+    change = shift.frequency if goal.endswith("frequency") else shift.mean or shift.mass
     tried = objective(plan, goal, values)
     best = (1 if goal.startswith("raise") else -1) * change.after
     one_cell = plan.layout.one_cell
@@ -250,23 +250,23 @@ def test_planted_fakes_move_the_answers_as_said(name, attack):
     """Honest people and drawn fakes, tallied together: within the fakes' own noise (5 sigma)."""
     plan = plan_of(name, 4, 2, **SMALL.get(name, {}))
     base, fakes, goal = honest_tally(plan), 2000, GOALS[0]
-    said = gain(plan, fakes / 22_000, ["1"], goal, attack, tally=base).shifts[0]
+    shift = gain(plan, fakes / 22_000, ["1"], goal, attack, tally=base).shifts[0]
     planted = fake_tally(plan, fakes, ["1"], goal, attack, coins=COINS, tally=base)
     assert planted.reports == fakes
     after = plan.mechanism.moments(plan, (base + planted).counts)
     spread = np.sqrt(after.covariance[1, 0, 0] * fakes / 22_000)
-    assert after.values[1, 0] == pytest.approx(said.frequency.after, abs=5 * spread + 0.01)
-    assert abs(said.frequency.shift) > 5 * spread or attack != "crafted"
+    assert after.values[1, 0] == pytest.approx(shift.frequency.after, abs=5 * spread + 0.01)
+    assert abs(shift.frequency.shift) > 5 * spread or attack != "crafted"
 
 
 def test_planted_fakes_raise_a_mean():
     plan = plan_of("graded", 5, 2)
     base = honest_tally(plan)
-    said = gain(plan, 0.05, ["2"], "lower-mean", tally=base, views="drawn").shifts[0]
+    shift = gain(plan, 0.05, ["2"], "lower-mean", tally=base, views="drawn").shifts[0]
     planted = fake_tally(plan, 1053, ["2"], "lower-mean", coins=COINS, tally=base, views="drawn")
     frequency, mass = plan.mechanism.moments(plan, (base + planted).counts).values[2]
-    assert said.mean.shift < -0.05
-    assert mass / frequency == pytest.approx(said.mean.after, abs=0.03)
+    assert shift.mean.shift < -0.05
+    assert mass / frequency == pytest.approx(shift.mean.after, abs=0.03)
 
 
 def test_a_subset_marks_exactly_so_many_positions():
@@ -313,12 +313,12 @@ def test_seeds_that_are_assigned_leave_less():
 
 def test_means_are_on_the_key_s_own_scale():
     schema = Schema.of(["Pepsi", "Fries"], 1, 5)
-    made = gain(Plan.of(schema, "kvue", 1), 0.01, ["Fries"], "raise-mean", views="drawn").shifts[0]
+    shift = gain(Plan.of(schema, "kvue", 1), 0.01, ["Fries"], "raise-mean", views="drawn").shifts[0]
     unit = gain(
         Plan.of(Schema.of(["Pepsi", "Fries"]), "kvue", 1), 0.01, ["Fries"], "raise-mean", views="drawn"
     ).shifts[0]
-    assert made.mean.before == 3
-    assert made.mean.shift == pytest.approx(2 * unit.mean.shift)
+    assert shift.mean.before == 3
+    assert shift.mean.shift == pytest.approx(2 * unit.mean.shift)
 
 
 def test_fakes_needed_is_the_inverse_of_gain():
@@ -329,8 +329,8 @@ def test_fakes_needed_is_the_inverse_of_gain():
     )
     assert needed.fakes == pytest.approx(1e5 * needed.share / (1 - needed.share))
     assert fakes_needed(plan, "3", by=9.0, views="drawn").share == inf
-    one = fakes_needed(plan, "3", people=1e5, views="drawn")
-    assert one.by == pytest.approx(standard_error(plan, 3, GOALS[0], 1e5))
+    need = fakes_needed(plan, "3", people=1e5, views="drawn")
+    assert need.by == pytest.approx(standard_error(plan, 3, GOALS[0], 1e5))
     tally = honest_tally(plan)
     by_tally = fakes_needed(plan, "3", "raise-mean", tally=tally, views="drawn")
     assert by_tally.by == pytest.approx(standard_error(plan, 3, "raise-mean", 0, tally))
@@ -343,12 +343,12 @@ def test_reach_undoes_what_gain_does():
     base = honest_tally(plan)
     planted = fake_tally(plan, 2222, ["0"], coins=COINS, tally=base, views="drawn")
     honest = plan.mechanism.moments(plan, base.counts).values[0, 0]
-    found = reach(plan, base + planted, 0.1, ["0"], level=1e-6)[0]
-    assert found.frequency[0] == pytest.approx(honest, abs=0.02)
+    limits = reach(plan, base + planted, 0.1, ["0"], level=1e-6)[0]
+    assert limits.frequency[0] == pytest.approx(honest, abs=0.02)
     wide = reach(plan, base + planted, 0.1, ["0"])[0]
-    assert wide.frequency[0] < found.frequency[0] < found.frequency[1] < wide.frequency[1]
-    assert found.frequency[1] > plan.mechanism.moments(plan, (base + planted).counts).values[0, 0]
-    assert -1 <= found.mean[0] < found.mean[1] <= 1
+    assert wide.frequency[0] < limits.frequency[0] < limits.frequency[1] < wide.frequency[1]
+    assert limits.frequency[1] > plan.mechanism.moments(plan, (base + planted).counts).values[0, 0]
+    assert -1 <= limits.mean[0] < limits.mean[1] <= 1
     free = reach(plan, base + planted, 0.3, ["0"], views="chosen")[0]
     assert free.frequency == (-inf, inf)  # a fifth of the reports speak of the key: all may be fake
     assert free.document()["frequency"] == [None, None]
@@ -378,13 +378,13 @@ def test_later_rounds_of_a_chain_are_not_offered():
 
 
 def test_the_line_is_one_sentence():
-    said = line(plan_of("kvue", 100), 0.01)
-    assert said.startswith(
+    sentence = line(plan_of("kvue", 100), 0.01)
+    assert sentence.startswith(
         "if 1 % of all clients are fake, they can raise a key's frequency from 0.3 to 0.944"
     )
     assert (
         " or its mean from 0 to 1; if they draw view and seed as honest clients do, to 0.313 or 0.0878 "
-        in said
+        in sentence
     )
     assert "mass" in line(plan_of("meanest", 5))
     assert "\n" not in line(plan_of("sized", 5))
@@ -396,8 +396,8 @@ def test_the_line_speaks_of_keys_as_they_are_expected():
     assert (frequency, mean) == (pytest.approx(0.03), pytest.approx(0.4, abs=1e-3))
     plan = plan_of("kvue", 100)
     shift = gain(plan, 0.01, ["0"], frequency=frequency, mean=mean).shifts[0].frequency
-    said = line(plan, 0.01, "both", prior)
-    assert f"frequency from 0.03 to {shift.after:.3g} or its mean from 0.4 to 1" in said
+    sentence = line(plan, 0.01, "both", prior)
+    assert f"frequency from 0.03 to {shift.after:.3g} or its mean from 0.4 to 1" in sentence
     assert "from 0.03 to" in line(plan_of("pairs", 10), 0.01, "conditional", Prior.of(10, held=0.3))
 
 
@@ -411,20 +411,20 @@ def test_the_line_ends_where_answers_end():
 
 @pytest.mark.parametrize("ask", ["frequency", "mean"])
 def test_the_line_speaks_of_what_is_asked(ask):
-    said = line(plan_of("kvue"), 0.01, ask)
-    assert f"a key's {ask} from" in said
-    assert ("mean" in said) == (ask == "mean")
+    sentence = line(plan_of("kvue"), 0.01, ask)
+    assert f"a key's {ask} from" in sentence
+    assert ("mean" in sentence) == (ask == "mean")
 
 
 def test_the_line_speaks_of_conditionals():
     assert "a conditional frequency from 0.3 to" in line(plan_of("pairs"), 0.01, "conditional")
-    asked = plan_of("workload", 6, queries="frequency(5); mean(3 | 4, !5)")
-    assert "raise mean(3 | 4, !5) from 0 to" in line(asked, 0.01, "conditional")
+    plan = plan_of("workload", 6, queries="frequency(5); mean(3 | 4, !5)")
+    assert "raise mean(3 | 4, !5) from 0 to" in line(plan, 0.01, "conditional")
     lift = plan_of("workload", 6, queries="lift(3 | 4)")
     assert "raise frequency(3 | 4) from 0.3 to" in line(lift, 0.01, "conditional")
-    said = line(plan_of("pair_collision", 6), 0.01, "conditional")
-    assert "not offered: it leans on" in said
-    assert "\n" not in said
+    sentence = line(plan_of("pair_collision", 6), 0.01, "conditional")
+    assert "not offered: it leans on" in sentence
+    assert "\n" not in sentence
 
 
 def test_mixtures_of_reports_bring_a_denominator_to_nothing():
@@ -462,19 +462,19 @@ def test_a_conditional_is_raised_by_the_best_of_all_reports(name, words, paramet
         own = int(plan.layout.own[view])
         tally.counts[[own, own + 1 + cell]] += fakes
         reached.append(Conditionals(plan, tally, "single_view").answer(query).estimate.value)
-    made = raised_conditional(plan, share, query, views=views)
+    change = raised_conditional(plan, share, query, views=views)
     ends = (1.0, 5.0) if query.kind == "mean" else (0.0, 1.0)
-    assert made.after == pytest.approx(min(max(reached), ends[1]), rel=1e-6)
+    assert change.after == pytest.approx(min(max(reached), ends[1]), rel=1e-6)
     plain = Conditionals(plan, honest, "single_view").answer(query).estimate.value
-    assert made.before == pytest.approx(plain, rel=1e-6)
-    assert made.after > made.before
+    assert change.before == pytest.approx(plain, rel=1e-6)
+    assert change.after > change.before
 
 
 def test_documents_have_no_nan():
     plan = plan_of("kvue", 3)
-    made = gain(plan, 0.01, ["0"], "raise-mean", frequency=0.0)
-    assert isnan(made.shifts[0].mean.before)
-    assert made.document()["shifts"][0]["mean"]["before"] is None
+    result = gain(plan, 0.01, ["0"], "raise-mean", frequency=0.0)
+    assert isnan(result.shifts[0].mean.before)
+    assert result.document()["shifts"][0]["mean"]["before"] is None
     assert fakes_needed(plan, "0", by=9.0, views="drawn").document()["share"] is None
 
 
@@ -493,8 +493,8 @@ def test_collision_worths_are_those_of_its_estimator():
         ("chosen", decoded.max()),
         ("assigned", decoded.reshape(16, -1).max(axis=1).mean()),
     ):
-        made = attacked(plan, options, before, Attack(0.01, seeds=seeds)).values
-        assert made[0, 0] == pytest.approx(0.01 * most, rel=1e-9)
+        values = attacked(plan, options, before, Attack(0.01, seeds=seeds)).values
+        assert values[0, 0] == pytest.approx(0.01 * most, rel=1e-9)
 
 
 @pytest.fixture
@@ -509,18 +509,18 @@ def files(tmp_path):
 
 def test_the_command_says_the_same(files, capsys):
     plan, tally, plan_path, tally_path = files
-    asked = ["poison", plan_path, tally_path, "--target", "Pepsi", "--fakes", "0.02", "--views", "drawn"]
-    assert run([*asked, "--goal", "raise-mean", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    made = gain(plan, 0.02, ["Pepsi"], "raise-mean", tally=tally, views="drawn")
-    assert told["gains"] == [made.document()]
+    words = ["poison", plan_path, tally_path, "--target", "Pepsi", "--fakes", "0.02", "--views", "drawn"]
+    assert run([*words, "--goal", "raise-mean", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    result = gain(plan, 0.02, ["Pepsi"], "raise-mean", tally=tally, views="drawn")
+    assert document["gains"] == [result.document()]
     needed = fakes_needed(plan, "Pepsi", "raise-mean", tally=tally, views="drawn")
-    assert told["one_standard_error"] == [needed.document()]
+    assert document["one_standard_error"] == [needed.document()]
     assert run(["poison", plan_path]) == 0
     out = capsys.readouterr().out
     assert "each key alone" in out
     assert all(key in out for key in plan.schema.keys)
-    assert run([*asked, "--attack", "random"]) == 0
+    assert run([*words, "--attack", "random"]) == 0
     assert "random" in capsys.readouterr().out
 
 
@@ -588,6 +588,6 @@ def test_a_key_without_reports_may_be_anywhere():
     tally = Tally(plan)
     counts = tally.counts.copy()
     counts[: 2 * len(counts) // 3] = 10  # of two keys alone
-    found = reach(plan, Tally(plan, counts), 0.01)
-    assert found[2].frequency == found[2].mean == (-np.inf, np.inf)
-    assert np.isfinite(found[0].frequency).all()
+    limits = reach(plan, Tally(plan, counts), 0.01)
+    assert limits[2].frequency == limits[2].mean == (-np.inf, np.inf)
+    assert np.isfinite(limits[0].frequency).all()

@@ -44,27 +44,27 @@ def brute_variation(rows: np.ndarray) -> float:
 
 def shuffled(rows: np.ndarray, states: tuple[int, ...]) -> dict[tuple[int, ...], float]:
     """The law of the counts of all outputs when these states report."""
-    made = {(0,) * rows.shape[1]: 1.0}
+    law = {(0,) * rows.shape[1]: 1.0}
     for state in states:
         after: Counter[tuple[int, ...]] = Counter()
-        for counts, chance in made.items():
+        for counts, chance in law.items():
             for output, share in enumerate(rows[state]):
                 more = tuple(c + (i == output) for i, c in enumerate(counts))
                 after[more] += chance * share
-        made = dict(after)
-    return made
+        law = dict(after)
+    return law
 
 
-def divergence(one: dict, two: dict, epsilon: float) -> float:
-    return sum(max(0.0, p - exp(epsilon) * two[counts]) for counts, p in one.items())
+def divergence(first: dict, second: dict, epsilon: float) -> float:
+    return sum(max(0.0, p - exp(epsilon) * second[counts]) for counts, p in first.items())
 
 
-def plain_delta(known: Parameters, people: int, epsilon: float) -> float:
+def plain_delta(parameters: Parameters, people: int, epsilon: float) -> float:
     """The bound as it is written: L takes three values, and every number of draws is summed."""
-    grown, ratio, blanket = exp(epsilon), known.ratio, known.blanket
+    grown, ratio, blanket = exp(epsilon), parameters.ratio, parameters.blanket
     values = blanket * np.array([ratio - grown, 1 - grown * ratio, 1 - grown])
     most = (1 - grown - values[1]) / (values[0] - values[1])
-    upper = min(known.variation / (blanket * (ratio - 1)), most)
+    upper = min(parameters.variation / (blanket * (ratio - 1)), most)
     lower = (upper * (values[0] - values[2]) + values[2] - (1 - grown)) / (values[2] - values[1])
     law = np.maximum([upper, lower, 1 - upper - lower], 0.0)  # rounding may leave less than nothing
     total = 0.0
@@ -80,16 +80,19 @@ def plain_delta(known: Parameters, people: int, epsilon: float) -> float:
 def published_delta(variation: float, ratio: float, people: int, epsilon: float) -> float:
     """Wang et al.'s reduction to two counts of clones, one's own report among them or not."""
     clone, others = variation / (ratio - 1), people - 1
-    one = np.zeros((people + 1, people + 1))
-    two = np.zeros_like(one)
+    first_pmf = np.zeros((people + 1, people + 1))
+    second_pmf = np.zeros_like(first_pmf)
     for c in range(others + 1):
         for a in range(c + 1):
             chance = stats.binom.pmf(c, others, 2 * clone) * stats.binom.pmf(a, c, 0.5)
-            for law, first, second in ((one, ratio * clone, clone), (two, clone, ratio * clone)):
+            for law, first, second in (
+                (first_pmf, ratio * clone, clone),
+                (second_pmf, clone, ratio * clone),
+            ):
                 law[a + 1, c - a] += chance * first
                 law[a, c - a + 1] += chance * second
                 law[a, c - a] += chance * (1 - first - second)
-    return float(np.maximum(one - exp(epsilon) * two, 0.0).sum())
+    return float(np.maximum(first_pmf - exp(epsilon) * second_pmf, 0.0).sum())
 
 
 # -- tails -------------------------------------------------------------------------------------------
@@ -127,14 +130,14 @@ def test_chi_square_agrees_with_scipy(freedom):
 def test_the_entropy_bound_holds_by_enumeration(law):
     """Every count of n draws, its exact chance and its relative entropy."""
     n, k = 12, len(law)
-    found = []
+    pairs = []
     for counts in combinations_with_replacement(range(k), n):
         each = np.bincount(counts, minlength=k)
         shares = each[each > 0] / n
         nats = n * float((shares * np.log(shares / np.array(law)[each > 0])).sum())
-        found.append((nats, stats.multinomial.pmf(each, n, law)))
-    for nats, _ in found:
-        exact = sum(chance for other, chance in found if other >= nats - 1e-12)
+        pairs.append((nats, stats.multinomial.pmf(each, n, law)))
+    for nats, _ in pairs:
+        exact = sum(chance for other, chance in pairs if other >= nats - 1e-12)
         assert exact <= entropy_above(nats, k) + 1e-12
 
 
@@ -165,11 +168,11 @@ def small_channels() -> list[Channel]:
 
 @pytest.mark.parametrize("channel", small_channels(), ids=lambda c: f"{c.shape}-{c.states}")
 def test_parameters_are_those_of_the_law_written_out(channel):
-    law, known = channel.expected(), channel_parameters(channel)
+    law, parameters = channel.expected(), channel_parameters(channel)
     apart, shared = brute_variation(law), float(law.min(axis=0).sum())
-    assert apart - 1e-13 <= known.variation <= apart + 1e-7  # never below, and only rounding above
-    assert shared - 1e-7 <= known.blanket <= shared + 1e-13
-    assert float((law.max(axis=0) / law.min(axis=0)).max()) == pytest.approx(known.ratio, rel=1e-9)
+    assert apart - 1e-13 <= parameters.variation <= apart + 1e-7  # never below, and only rounding above
+    assert shared - 1e-7 <= parameters.blanket <= shared + 1e-13
+    assert float((law.max(axis=0) / law.min(axis=0)).max()) == pytest.approx(parameters.ratio, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -185,9 +188,9 @@ def test_parameters_are_those_of_the_law_written_out(channel):
 )
 def test_parameters_of_hashes_cover_every_pair_of_states(channel):
     """A pool of few seeds may keep two sets nearer to each other than they could be, never further."""
-    law, known = channel.expected(), channel_parameters(channel)
-    assert brute_variation(law) <= known.variation <= 1.35 * brute_variation(law)
-    assert 0.8 * law.min(axis=0).sum() <= known.blanket <= law.min(axis=0).sum()
+    law, parameters = channel.expected(), channel_parameters(channel)
+    assert brute_variation(law) <= parameters.variation <= 1.35 * brute_variation(law)
+    assert 0.8 * law.min(axis=0).sum() <= parameters.blanket <= law.min(axis=0).sum()
 
 
 def test_many_positions_are_not_written_out():
@@ -196,8 +199,8 @@ def test_many_positions_are_not_written_out():
         brute_variation(flipped_bits(2, EPSILON).expected()), abs=1e-12
     )
     assert bits.blanket == pytest.approx(exp(-0.5), abs=1e-8)  # some bit of 700 is not set
-    some = channel_parameters(Subset.of(200, EPSILON, 54))
-    assert some.variation == pytest.approx(
+    parameters = channel_parameters(Subset.of(200, EPSILON, 54))
+    assert parameters.variation == pytest.approx(
         (E - 1) * (comb(199, 53) - comb(198, 52)) / (E * comb(199, 53) + comb(199, 54)), rel=1e-6
     )
 
@@ -228,9 +231,9 @@ def test_views_are_part_of_the_report():
     plan = Plan.of(Schema.of(2), "kvue", 1)
     rows = plan.channels[0].expected()
     records = np.array([np.concatenate([rows[i] / 2, rows[j] / 2]) for i in range(3) for j in range(3)])
-    known = parameters(plan)
-    assert known.variation == pytest.approx(brute_variation(records), abs=1e-12)
-    assert known.blanket == pytest.approx(records.min(axis=0).sum(), abs=1e-12)
+    values = parameters(plan)
+    assert values.variation == pytest.approx(brute_variation(records), abs=1e-12)
+    assert values.blanket == pytest.approx(records.min(axis=0).sum(), abs=1e-12)
 
 
 @pytest.mark.parametrize(("keys", "length"), [(2, 1), (3, 2), (4, 3)])
@@ -243,14 +246,14 @@ def test_padding_draws_one_state_of_several(keys, length):
     ]
     rows = plan.channels[0].expected()
     law = np.array([record_law(plan, record) for record in records]) @ rows
-    known = parameters(plan)
+    values = parameters(plan)
     worst = float((law.max(axis=0) / law.min(axis=0)).max())
-    assert worst <= known.ratio <= worst * (1 + 1e-7)
-    assert known.ratio == pytest.approx(exp(float(plan.proven)), rel=1e-9)
-    assert brute_variation(law) - 1e-13 <= known.variation <= brute_variation(law) + 1e-7
-    assert known.blanket <= float(law.min(axis=0).sum()) + 1e-13
+    assert worst <= values.ratio <= worst * (1 + 1e-7)
+    assert values.ratio == pytest.approx(exp(float(plan.proven)), rel=1e-9)
+    assert brute_variation(law) - 1e-13 <= values.variation <= brute_variation(law) + 1e-7
+    assert values.blanket <= float(law.min(axis=0).sum()) + 1e-13
     if length > 1:
-        assert channel_parameters(plan.channels[0]).ratio > 1.5 * known.ratio
+        assert channel_parameters(plan.channels[0]).ratio > 1.5 * values.ratio
 
 
 def test_no_pair_of_padded_records_beats_the_bound():
@@ -261,8 +264,8 @@ def test_no_pair_of_padded_records_beats_the_bound():
     account = Accountant(parameters(plan), 2)
     for epsilon in (0.0, 0.5, 1.5):
         worst = max(
-            divergence(shuffled(law, (one, other)), shuffled(law, (two, other)), epsilon)
-            for one, two in permutations(range(len(held)), 2)
+            divergence(shuffled(law, (first, other)), shuffled(law, (second, other)), epsilon)
+            for first, second in permutations(range(len(held)), 2)
             for other in range(len(held))
         )
         assert worst <= account.delta(epsilon) + 1e-9
@@ -277,10 +280,10 @@ def test_no_pair_of_padded_records_beats_the_bound():
 def test_the_accountant_sums_the_bound(people, local, shared, part, share):
     ratio = exp(local)
     blanket = 1 / ratio + shared * (1 - 1 / ratio) * 0.95
-    known = Parameters(ratio, part * min(1 - blanket, (ratio - 1) / (ratio + 1)), blanket)
+    parameters = Parameters(ratio, part * min(1 - blanket, (ratio - 1) / (ratio + 1)), blanket)
     epsilon = share * local
-    assert Accountant(known, people).delta(epsilon) == pytest.approx(
-        plain_delta(known, people, epsilon), rel=1e-7, abs=1e-14
+    assert Accountant(parameters, people).delta(epsilon) == pytest.approx(
+        plain_delta(parameters, people, epsilon), rel=1e-7, abs=1e-14
     )
 
 
@@ -304,14 +307,14 @@ LAWS = {
 def test_no_pair_of_small_data_sets_beats_the_bound(name, people):
     """Every pair of neighbouring data sets of every record: their exact divergence is below."""
     rows = LAWS[name]
-    known = channel_parameters(Table.rounded(rows))
-    bounds = {epsilon: Accountant(known, people).delta(epsilon) for epsilon in (0.0, 0.1, 0.4, 0.8)}
+    parameters = channel_parameters(Table.rounded(rows))
+    bounds = {epsilon: Accountant(parameters, people).delta(epsilon) for epsilon in (0.0, 0.1, 0.4, 0.8)}
     worst = dict.fromkeys(bounds, 0.0)
     for others in combinations_with_replacement(range(len(rows)), people - 1):
-        made = [shuffled(rows, (state, *others)) for state in range(len(rows))]
-        for one, two in permutations(made, 2):
+        laws = [shuffled(rows, (state, *others)) for state in range(len(rows))]
+        for first, second in permutations(laws, 2):
             for epsilon in bounds:
-                worst[epsilon] = max(worst[epsilon], divergence(one, two, epsilon))
+                worst[epsilon] = max(worst[epsilon], divergence(first, second, epsilon))
     for epsilon, bound in bounds.items():
         assert worst[epsilon] <= bound + 1e-9
     assert worst[0.0] > 0.5 * bounds[0.0]  # and not far below
@@ -321,11 +324,11 @@ def test_six_people_do_not_beat_the_bound():
     rows = LAWS["k-RR of 3"]
     account = Accountant(channel_parameters(Symmetric.of(3, EPSILON)), 6)
     for others in ((0,) * 5, (0, 0, 0, 1, 1), (2,) * 5, (0, 0, 2, 2, 2)):
-        one, two = shuffled(rows, (0, *others)), shuffled(rows, (1, *others))
+        first, second = shuffled(rows, (0, *others)), shuffled(rows, (1, *others))
         for epsilon in (0.0, 0.3, 0.7):
-            assert max(divergence(one, two, epsilon), divergence(two, one, epsilon)) <= account.delta(
-                epsilon
-            )
+            assert max(
+                divergence(first, second, epsilon), divergence(second, first, epsilon)
+            ) <= account.delta(epsilon)
 
 
 def test_one_person_alone_has_the_divergence_of_the_channel():
@@ -350,21 +353,23 @@ def test_the_published_reduction_does_not_hold():
 def test_brute_force_catches_a_blanket_that_is_too_large():
     """The broken twin: a blanket that not every record wears."""
     rows = LAWS["k-RR of 3"]
-    known = channel_parameters(Symmetric.of(3, EPSILON))
-    broken = Accountant(Parameters(known.ratio, known.variation, 1 - known.blanket / 4), 2)
-    one, two = shuffled(rows, (0, 0)), shuffled(rows, (1, 0))
-    assert divergence(one, two, 0.8) > 1.2 * broken.delta(0.8)
+    parameters = channel_parameters(Symmetric.of(3, EPSILON))
+    broken = Accountant(
+        Parameters(parameters.ratio, parameters.variation, 1 - parameters.blanket / 4), 2
+    )
+    first, second = shuffled(rows, (0, 0)), shuffled(rows, (1, 0))
+    assert divergence(first, second, 0.8) > 1.2 * broken.delta(0.8)
 
 
 def test_runs_of_neighbours_only_ever_add_to_delta(monkeypatch):
-    known, asked = channel_parameters(Symmetric.of(3, EPSILON)), (0.05, 0.2, 0.3)
-    coarse = Accountant(known, 200)
-    found = [coarse.delta(epsilon) for epsilon in asked]
+    parameters, epsilons = channel_parameters(Symmetric.of(3, EPSILON)), (0.05, 0.2, 0.3)
+    coarse = Accountant(parameters, 200)
+    bounds = [coarse.delta(epsilon) for epsilon in epsilons]
     monkeypatch.setattr("keyveil.trust.shuffle.RUNS_OF_PEOPLE", 201)
     monkeypatch.setattr("keyveil.trust.shuffle.RUNS_OF_DRAWS", 201)
-    single = Accountant(known, 200)
+    single = Accountant(parameters, 200)
     assert len(single.drawn) > 5 * len(coarse.drawn)
-    for bound, epsilon in zip(found, asked, strict=True):
+    for bound, epsilon in zip(bounds, epsilons, strict=True):
         exact = single.delta(epsilon)
         assert exact <= bound <= 1.25 * exact  # half a per cent in epsilon
 
@@ -374,42 +379,42 @@ def test_what_is_left_out_of_the_sum_is_added_to_delta(aim, monkeypatch):
     """Sums that end half a standard deviation from the mean still bound the divergence."""
     monkeypatch.setattr("keyveil.trust.shuffle.RUNS_OF_PEOPLE", 100)
     monkeypatch.setattr("keyveil.trust.shuffle.RUNS_OF_DRAWS", 100)
-    known = channel_parameters(Symmetric.of(3, EPSILON))
-    short, whole = Accountant(known, 80, aim), Accountant(known, 80)
-    left = 1.0 - short.mass.sum()
-    assert left > 0.02
-    assert short.outside == pytest.approx(left, rel=1e-6)
+    parameters = channel_parameters(Symmetric.of(3, EPSILON))
+    short, whole = Accountant(parameters, 80, aim), Accountant(parameters, 80)
+    rest = 1.0 - short.mass.sum()
+    assert rest > 0.02
+    assert short.outside == pytest.approx(rest, rel=1e-6)
     for epsilon in (0.1, 0.3):
         assert short.delta(epsilon) >= whole.delta(epsilon)
-        assert short.delta(epsilon) >= left
+        assert short.delta(epsilon) >= rest
     each, full = (account.mean_excesses(0.3, 0.5, 1.1) for account in (short, whole))
     drawn = dict(zip(whole.drawn.tolist(), full.tolist(), strict=True))
     assert all(value >= drawn[m] for m, value in zip(short.drawn.tolist(), each.tolist(), strict=True))
     monkeypatch.setattr(short, "mean_excesses", lambda *_: np.zeros(len(short.drawn)))
-    assert short.delta(0.1) == pytest.approx(left), "all that is left where the sum itself is zero"
+    assert short.delta(0.1) == pytest.approx(rest), "all that is left where the sum itself is zero"
 
 
 def test_more_people_and_a_larger_delta_lower_epsilon():
     plan = Plan.of(Schema.of(100), "kvue", 1)
-    made = [amplified(plan, n).epsilon for n in (1, 10, 1000, 10**6, 10**9)]
-    assert made == sorted(made, reverse=True)
-    assert made[0] == pytest.approx(1, abs=1e-6)
+    epsilons = [amplified(plan, n).epsilon for n in (1, 10, 1000, 10**6, 10**9)]
+    assert epsilons == sorted(epsilons, reverse=True)
+    assert epsilons[0] == pytest.approx(1, abs=1e-6)
     assert amplified(plan, 10**4, 1e-6).epsilon < amplified(plan, 10**4, 1e-12).epsilon
 
 
 def test_the_bound_is_met_at_its_epsilon_and_not_below():
-    known = channel_parameters(Symmetric.of(3, EPSILON))
-    epsilon = smallest_epsilon(known, 10**5, 1e-8)
-    account = Accountant(known, 10**5, 1e-8)
+    parameters = channel_parameters(Symmetric.of(3, EPSILON))
+    epsilon = smallest_epsilon(parameters, 10**5, 1e-8)
+    account = Accountant(parameters, 10**5, 1e-8)
     assert account.delta(epsilon) <= 1e-8 < account.delta(epsilon * 0.999)
 
 
 def test_the_closed_form_is_far_above():
     for local in (0.5, 3.0):
         plan = Plan.of(Schema.of(100), "kvue", local)
-        made = amplified(plan, 10**6)
-        assert made.closed_form == pytest.approx(closed_form(float(plan.proven), 10**6, 1e-9))
-        assert made.epsilon < made.closed_form / 4
+        guarantee = amplified(plan, 10**6)
+        assert guarantee.closed_form == pytest.approx(closed_form(float(plan.proven), 10**6, 1e-9))
+        assert guarantee.epsilon < guarantee.closed_form / 4
     assert closed_form(8.0, 1000, 1e-9) is None
     hand = log(1 + (E - 1) / (E + 1) * (8 * np.sqrt(E * log(4e9) / 1e6) + 8 * E / 1e6))
     assert closed_form(1.0, 10**6, 1e-9) == pytest.approx(hand)
@@ -418,8 +423,8 @@ def test_the_closed_form_is_far_above():
 def test_a_normal_law_gives_the_same_epsilon_for_many_people():
     """k-RR: one's own report shifts two counts that each have variance n lie."""
     channel = Symmetric.of(3, EPSILON)
-    known, people, delta = channel_parameters(channel), 10**8, 1e-7
-    shift = np.sqrt(2.0) * known.variation / np.sqrt(people * channel.lie / 2**32)
+    parameters, people, delta = channel_parameters(channel), 10**8, 1e-7
+    shift = np.sqrt(2.0) * parameters.variation / np.sqrt(people * channel.lie / 2**32)
 
     def profile(epsilon: float) -> float:
         at = epsilon / shift
@@ -429,7 +434,7 @@ def test_a_normal_law_gives_the_same_epsilon_for_many_people():
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if profile(middle) <= delta else (middle, high)
-    assert smallest_epsilon(known, people, delta) == pytest.approx(high, rel=2e-3)
+    assert smallest_epsilon(parameters, people, delta) == pytest.approx(high, rel=2e-3)
 
 
 # -- plans -------------------------------------------------------------------------------------------
@@ -440,12 +445,12 @@ def test_every_mechanism_is_amplified(name):
     keys = 4 if REGISTRY[name].most_keys < 20 else 8
     schema = Schema.of(keys)
     plan = Plan.of(schema, name, 1, **REGISTRY[name].example(schema))
-    known, local = parameters(plan), float(plan.proven)
-    assert 0 < known.variation <= (known.ratio - 1) / (known.ratio + 1) * (1 + 1e-9)
-    assert 1 / known.ratio <= known.blanket * (1 + 1e-9) <= 1
-    made = amplified(plan, 10**5)
-    assert 0 < made.epsilon < local / 4
-    assert made.document()["people"] == 10**5
+    values, local = parameters(plan), float(plan.proven)
+    assert 0 < values.variation <= (values.ratio - 1) / (values.ratio + 1) * (1 + 1e-9)
+    assert 1 / values.ratio <= values.blanket * (1 + 1e-9) <= 1
+    guarantee = amplified(plan, 10**5)
+    assert 0 < guarantee.epsilon < local / 4
+    assert guarantee.document()["people"] == 10**5
 
 
 def test_a_shape_of_ones_own_has_what_its_law_implies_or_else_its_epsilon():
@@ -459,19 +464,19 @@ def test_a_shape_of_ones_own_has_what_its_law_implies_or_else_its_epsilon():
             return None
 
     rows = Table.rounded(Symmetric.of(3, EPSILON).expected()).rows
-    known = channel_parameters(Own(rows))
-    assert known.variation == pytest.approx((E - 1) / (E + 2), abs=COARSE)
-    assert known.blanket == pytest.approx(3 / (E + 2), abs=COARSE)
-    known = channel_parameters(Unwritten(rows))
-    assert known.variation == pytest.approx((E - 1) / (E + 1), abs=COARSE)
-    assert known.blanket == pytest.approx(1 / E, abs=COARSE)
+    parameters = channel_parameters(Own(rows))
+    assert parameters.variation == pytest.approx((E - 1) / (E + 2), abs=COARSE)
+    assert parameters.blanket == pytest.approx(3 / (E + 2), abs=COARSE)
+    parameters = channel_parameters(Unwritten(rows))
+    assert parameters.variation == pytest.approx((E - 1) / (E + 1), abs=COARSE)
+    assert parameters.blanket == pytest.approx(1 / E, abs=COARSE)
 
 
 def test_the_line_says_both_epsilons():
-    said = line(Plan.of(Schema.of(10), "kvue", 1), 10**6)
-    assert "1,000,000 people" in said
-    assert "epsilon 0.00498" in said
-    assert said.endswith("not 1")
+    sentence = line(Plan.of(Schema.of(10), "kvue", 1), 10**6)
+    assert "1,000,000 people" in sentence
+    assert "epsilon 0.00498" in sentence
+    assert sentence.endswith("not 1")
 
 
 def test_the_command_says_the_same(tmp_path, capsys):

@@ -57,12 +57,12 @@ def analysis(frame: Any, users: list[int]) -> None:
 
 def numbers_of_any_kind(schema: kv.Schema, tally: kv.Tally, frame: Any) -> None:
     """Numbers may be NumPy's, Decimals or fractions."""
-    few, some = np.int64(20), np.float32(2)
-    kv.Schema.from_frame(frame, person="user", key="film", value="stars", top=few, low=some, high=5)
-    kv.Plan.choose(schema, some, few, held=some)
+    few, number = np.int64(20), np.float32(2)
+    kv.Schema.from_frame(frame, person="user", key="film", value="stars", top=few, low=number, high=5)
+    kv.Plan.choose(schema, number, few, held=number)
     kv.Plan.advise(schema, Decimal(2), Fraction(9), held=Fraction(1, 2))
-    kv.Prior.of(schema, held=some, mean=Decimal(3))
-    kv.compare(frame, people=few, repeat=few, held=some)
+    kv.Prior.of(schema, held=number, mean=Decimal(3))
+    kv.compare(frame, people=few, repeat=few, held=number)
     tally.cube(["Alien"], people=few)
 
 

@@ -135,8 +135,8 @@ class Disk:
         elif event.kind == "remove":
             self._names_since.append(event)
         elif event.kind == "folder":
-            for one in self._names_since:
-                _rename(self._safe_names, one)
+            for change in self._names_since:
+                _rename(self._safe_names, change)
             self._names_since = []
         elif event.kind == "sync":
             self._files[event.file].settle()

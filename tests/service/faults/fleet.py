@@ -83,11 +83,11 @@ class Fleet:
     def _note(self, name: str, reports: list[dict[str, Any]], counted: bool) -> None:
         if name != "menu":
             return
-        known = self.known.counted if counted else self.known.perhaps
+        rows_by_id = self.known.counted if counted else self.known.perhaps
         for report in reports:
             row = PLAN.packing.row(report["cells"])
             assert row is not None
-            known[bytes.fromhex(report["id"])] = int.from_bytes(row, "little")
+            rows_by_id[bytes.fromhex(report["id"])] = int.from_bytes(row, "little")
 
     def get(self, number: int, path: str) -> httpx.Response | None:
         try:

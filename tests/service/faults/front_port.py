@@ -16,9 +16,9 @@ class FrontPort:
         self.listener = socket.create_server(("127.0.0.1", 0))
         port = self.listener.getsockname()[1]
         options = [f"options={stated.replace('=', '%3D')}" for stated in query.get("options", [])[:1]]
-        asked = "&".join([*words, *options])
+        parameters = "&".join([*words, *options])
         self.address = f"postgresql://keyveil@127.0.0.1:{port}{parts.path}" + (
-            f"?{asked}" if asked else ""
+            f"?{parameters}" if parameters else ""
         )
 
     def lead_to(self, folder: str) -> None:

@@ -13,18 +13,18 @@ from keyveil.service.collector.store.store_interface import Session
 
 def remember_keys() -> tuple[list[bytes], Callable[[], None]]:
     """A list that every new key is added to; and what undoes it."""
-    real, known = KeyFolder.make, []
+    real, keys = KeyFolder.make, []
 
     def make(self: KeyFolder) -> tuple[str, bytes]:
         name, key = real(self)
-        known.append(key)
+        keys.append(key)
         return name, key
 
     def undo() -> None:
         KeyFolder.make = real  # type: ignore[method-assign]
 
     KeyFolder.make = make  # type: ignore[method-assign]
-    return known, undo
+    return keys, undo
 
 
 @contextmanager
@@ -38,14 +38,14 @@ def lasting_keys() -> Iterator[None]:
         KeyFolder.destroy = real  # type: ignore[method-assign]
 
 
-def is_stored(one: bytes, stored: set[bytes], keys: Iterable[bytes]) -> bool:
+def is_stored(name: bytes, stored: set[bytes], keys: Iterable[bytes]) -> bool:
     """Whether an id is among what is stored, under any of some keys."""
-    return any(Images(key).of([one])[0] in stored for key in keys)
+    return any(Images(key).of([name])[0] in stored for key in keys)
 
 
-def read_ids(session: Session, keys: KeyFolder, one: int, epoch: int, packed: bytes) -> bytes:
+def read_ids(session: Session, keys: KeyFolder, round_id: int, epoch: int, packed: bytes) -> bytes:
     """The ids of a segment, by the key that the store names."""
     sql = "select name from id_keys where round = ? and epoch = ?"
-    key = keys.read(session.rows(sql, (one, epoch))[0][0])
+    key = keys.read(session.rows(sql, (round_id, epoch))[0][0])
     assert key is not None
     return Cipher(algorithms.AES(key), modes.ECB()).decryptor().update(packed)

@@ -231,8 +231,8 @@ def kill_and_count(
         store.close()
     seconds = [second for server in servers for second in server.seconds]
     figures = {
-        "acknowledged": sum(len(one.counted) for one in known.values()),
-        "given up": sum(len(one.perhaps) for one in known.values()),
+        "acknowledged": sum(len(reports.counted) for reports in known.values()),
+        "given up": sum(len(reports.perhaps) for reports in known.values()),
         "median start": sorted(seconds)[len(seconds) // 2],
         "slowest start": max(seconds),
     }
@@ -244,10 +244,10 @@ def wrong_counts(store: Store, folder: Path, known: dict[str, Known]) -> list[st
     wrong = []
     for verdict in verify(store, folder / "segments"):
         wrong += [f"{verdict.collection}: {finding}" for finding in verdict.findings]
-    for name, one in known.items():
+    for name, reports in known.items():
         round_ = store.control.named(name).round
         counts = store.counts_stored(round_)
-        sure, most = (_marks(one.counted), _marks({**one.counted, **one.perhaps}))
+        sure, most = (_marks(reports.counted), _marks({**reports.counted, **reports.perhaps}))
         if (counts < sure).any():
             wrong.append(f"{name}: acknowledged reports are lost")
         if (counts > most).any():

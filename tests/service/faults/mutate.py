@@ -20,24 +20,24 @@ BYTES = [
 
 def changed_bytes(coins: random.Random, good: bytes) -> bytes:
     """Bytes cut, doubled, flipped, or with something odd put in."""
-    made = bytearray(good)
+    content = bytearray(good)
     for _ in range(coins.choice((1, 1, 2, 5))):
-        at = coins.randrange(len(made) + 1)
+        at = coins.randrange(len(content) + 1)
         how = coins.randrange(6)
         if how == 0:
-            del made[at:]
+            del content[at:]
         elif how == 1:
-            del made[at : at + coins.choice((1, 2, 16, 100))]
-        elif how == 2 and made:
-            made[at % len(made)] ^= 1 << coins.randrange(8)
+            del content[at : at + coins.choice((1, 2, 16, 100))]
+        elif how == 2 and content:
+            content[at % len(content)] ^= 1 << coins.randrange(8)
         elif how == 3:
-            made[at:at] = coins.choice(BYTES)
+            content[at:at] = coins.choice(BYTES)
         elif how == 4:
-            made[at:at] = made[coins.randrange(len(made) + 1) :][:64]
-        elif made:
-            first = at % len(made)
-            made[first : first + 4] = coins.randbytes(4)
-    return bytes(made)
+            content[at:at] = content[coins.randrange(len(content) + 1) :][:64]
+        elif content:
+            first = at % len(content)
+            content[first : first + 4] = coins.randbytes(4)
+    return bytes(content)
 
 
 def odd(coins: random.Random) -> Any:
@@ -47,9 +47,9 @@ def odd(coins: random.Random) -> Any:
 
 def changed_document(coins: random.Random, good: Any) -> Any:
     """A document with something in it replaced, removed, renamed or repeated."""
-    made = json.loads(json.dumps(good))
+    document = json.loads(json.dumps(good))
     for _ in range(coins.choice((1, 1, 1, 2, 3))):
-        holder, key = _place(coins, made)
+        holder, key = _place(coins, document)
         if holder is None:
             return odd(coins)
         how = coins.randrange(5)
@@ -63,7 +63,7 @@ def changed_document(coins: random.Random, good: Any) -> Any:
             holder.insert(key, holder[key])
         else:
             holder[key] = [holder[key]]
-    return made
+    return document
 
 
 def _place(coins: random.Random, document: Any) -> tuple[Any, Any]:

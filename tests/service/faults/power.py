@@ -121,11 +121,11 @@ def work(folder: Path, seed: int, steps: int, synchronous: str = "FULL") -> Hist
                 number = coins.choice([1, 2, 5, 40, 400])
                 codes = (np.arange(number) % 9).astype(PLAN.layout.code_type)
                 ids = [coins.randbytes(16) for _ in range(number)]
-                one = Parcel(collection.id, collection.round.id, epoch, ids, codes.tobytes())
-                disk.mark(one)
-                store.append([one], clock.now())
-                assert not one.refused
-                acknowledged(sent=(*now.sent, one))
+                parcel = Parcel(collection.id, collection.round.id, epoch, ids, codes.tobytes())
+                disk.mark(parcel)
+                store.append([parcel], clock.now())
+                assert not parcel.refused
+                acknowledged(sent=(*now.sent, parcel))
             elif what == "again" and now.sent:
                 old = coins.choice(now.sent)
                 same = Parcel(old.collection, old.round, old.epoch, old.ids, old.rows)
@@ -168,7 +168,7 @@ def lose(
     disk, played = Disk(), 0
     before, under_way = State(), None
     wrong: dict[str, int] = {}
-    known = written(history.events)
+    frame_names = written(history.events)
     for moment in at:
         for event in history.events[played:moment]:
             if event.kind == "mark":
@@ -178,17 +178,17 @@ def lose(
                     under_way = event.mark
             disk.play(event)
         played = moment
-        found = disk.lose_power(coins)
-        if deceived(found.get("store.sqlite-wal", b""), known):
+        files = disk.lose_power(coins)
+        if deceived(files.get("store.sqlite-wal", b""), frame_names):
             wrong[DECEIVED] = wrong.get(DECEIVED, 0) + 1
             continue
-        for finding in _look(found, history, before, under_way, folder, kind):
+        for finding in _look(files, history, before, under_way, folder, kind):
             wrong[finding] = wrong.get(finding, 0) + 1
     return wrong
 
 
 def _look(
-    found: dict[str, bytes],
+    files: dict[str, bytes],
     history: History,
     before: State,
     under_way: object,
@@ -198,7 +198,7 @@ def _look(
     """What is wrong with a store found after power was lost."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    for name, content in found.items():
+    for name, content in files.items():
         (folder / name).write_bytes(content)
     store = kind(folder / "store.sqlite")
     store.segments_folder = history.segments

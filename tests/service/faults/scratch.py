@@ -51,10 +51,10 @@ class WatchedScratch(FolderScratch):
     def new(self) -> FileIO:
         self._fail()
         with super().new() as file:
-            made = FileIO(os.dup(file.fileno()), "r+")
-        self.handles.append(os.dup(made.fileno()))
-        made.write = self._write(made.write)  # type: ignore[method-assign]
-        return made
+            handle = FileIO(os.dup(file.fileno()), "r+")
+        self.handles.append(os.dup(handle.fileno()))
+        handle.write = self._write(handle.write)  # type: ignore[method-assign]
+        return handle
 
     def _write(self, real: Callable[..., int | None]) -> Callable[..., int | None]:
         def write(data: bytes) -> int | None:
@@ -88,16 +88,16 @@ class WatchedScratch(FolderScratch):
 
 def forgetful(store: Any, session: Any, at: tuple[int, int]) -> EpochIds:
     """The ids of before a restart are not read anew."""
-    found = store.open_ids.get(at)
-    return EpochIds() if found is None else found
+    epoch_ids = store.open_ids.get(at)
+    return EpochIds() if epoch_ids is None else epoch_ids
 
 
 def stale(store: Any, session: Any, at: tuple[int, int]) -> EpochIds:
     """After a restart, an index that was written before the log's last segment came."""
-    found = store.open_ids.get(at)
-    if found is None:
+    epoch_ids = store.open_ids.get(at)
+    if epoch_ids is None:
         sql = "select ids from segments where round = ? and epoch = ? order by id"
         every = [bytes(row[0]) for row in session.rows(sql, at)]
-        found = EpochIds(ids=ids.IdSet.of(every[:-1], store.open_ids.scratch))
-        store.open_ids.keep(at, found)
-    return found
+        epoch_ids = EpochIds(ids=ids.IdSet.of(every[:-1], store.open_ids.scratch))
+        store.open_ids.keep(at, epoch_ids)
+    return epoch_ids

@@ -134,7 +134,7 @@ class World:
         )
 
     def counts(self) -> np.ndarray:
-        codes = [one.code for one in self.inside.values()] + list(self.tallies.values())
+        codes = [report.code for report in self.inside.values()] + list(self.tallies.values())
         total = np.zeros(WIDE.layout.cells, np.int64)
         for code in codes:
             np.add.at(total, cells_of(code), 1)
@@ -217,15 +217,15 @@ class Sequence:
         """Look in the log whether reports without an answer are in; from now on that is certain."""
         store = SqliteStore(self.place / "store.sqlite")  # with other eyes, on a sound disk
         with store.reading() as session:
-            one = store.reload(session).named("menu").round
+            round_ = store.reload(session).named("menu").round
             logged = {
                 name
-                for epoch in store.epochs(session, one)
-                for segment in store.segments(session, one, epoch)
+                for epoch in store.epochs(session, round_)
+                for segment in store.segments(session, round_, epoch)
                 for name in wire_split(segment.ids)
             }
             before = store.control.named("menu").closed_before
-            sealed = frozenset(found.epoch for found in store.sealed(session, one))
+            sealed = frozenset(seal.epoch for seal in store.sealed(session, round_))
             tallies = {row[0] for row in session.rows("select digest from imports")}
         for report in self.doubtful:
             if is_stored(report.id, logged, self.keys):
@@ -256,7 +256,7 @@ class Sequence:
         """The refusals of a batch, and what is new in the tally after it."""
         world, epoch, now = self.world, batch[0].epoch, self.clock.now()
         if epoch < world.closed_before:
-            return {one.id: "closed_epoch" for one in batch}, []
+            return {report.id: "closed_epoch" for report in batch}, []
         why = None
         if world.state == "closed":
             why = "closed_collection"
@@ -269,15 +269,15 @@ class Sequence:
         new: dict[bytes, Report] = {}
         refused = {}
         room = float("inf") if self.cap is None else self.cap - len(world.inside) - len(world.tallies)
-        for one in batch:
-            if one.id in world.inside or one.id in new:
+        for report in batch:
+            if report.id in world.inside or report.id in new:
                 continue
             if why is not None:
-                refused[one.id] = why
+                refused[report.id] = why
             elif len(new) >= room:
-                refused[one.id] = "full"
+                refused[report.id] = "full"
             else:
-                new[one.id] = one
+                new[report.id] = report
         return refused, list(new.values())
 
     # -- reports -----------------------------------------------------------------------------------
@@ -285,14 +285,14 @@ class Sequence:
     def fresh(self, number: int, behind: int = 0) -> list[Report]:
         """New reports, of an epoch that lies so many epochs behind."""
         epoch = max(0, int(self.clock.now()) // LENGTH - behind)
-        made = []
+        reports = []
         for _ in range(number):
             code = next(self.codes, None)
             if code is None:
                 break
-            made.append(Report(self.coins.randbytes(16), code, epoch))
-        self.sent += made
-        return made
+            reports.append(Report(self.coins.randbytes(16), code, epoch))
+        self.sent += reports
+        return reports
 
     def request(self, batch: list[Report], binary: bool = True, token: str | None = None) -> Any:
         """A request as keywords for the client."""
@@ -301,11 +301,11 @@ class Sequence:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         if binary:
             width = WIDE.layout.code_type.itemsize
-            rows = b"".join(one.code.to_bytes(width, "little") for one in batch)
-            ids = b"".join(one.id for one in batch)
+            rows = b"".join(report.code.to_bytes(width, "little") for report in batch)
+            ids = b"".join(report.id for report in batch)
             body = batches.encode_binary(WIDE.hash, batch[0].epoch, ids, rows)
             return {"content": body, "headers": {**headers, "content-type": batches.BINARY}}
-        reports = [{"id": one.id.hex(), "cells": cells_of(one.code)} for one in batch]
+        reports = [{"id": report.id.hex(), "cells": cells_of(report.code)} for report in batch]
         document = {"plan": WIDE.hash, "epoch": batch[0].epoch, "reports": reports}
         return {"json": document, "headers": headers}
 
@@ -315,10 +315,10 @@ class Sequence:
             return
         failing = self.trouble.kind != ""
         refused, new = self.foretold(batch, self.trusted())
-        client, asked = self.desk.client, self.request(batch, binary)
+        client, request = self.desk.client, self.request(batch, binary)
 
         async def at_once() -> list[httpx.Response]:
-            return await asyncio.gather(*(client.post(PATH, **asked) for _ in range(times)))
+            return await asyncio.gather(*(client.post(PATH, **request) for _ in range(times)))
 
         was_broken = self.broken
         answers = self.desk.run(at_once())
@@ -331,7 +331,7 @@ class Sequence:
         if self.trouble.full and new:
             assert all(reason_of(answer) == "storage" for answer in answers)
             return
-        self.world.inside.update({one.id: one for one in new})
+        self.world.inside.update({report.id: report for report in new})
         for answer in answers:
             check_answer(answer, batch, refused)
 
@@ -346,7 +346,7 @@ class Sequence:
         for answer in answers:
             if answer.status_code == 200:
                 check_answer(answer, batch, refused)
-                self.world.inside.update({one.id: one for one in new})
+                self.world.inside.update({report.id: report for report in new})
             elif reason_of(answer) in ("unhealthy", "storage"):
                 self.doubtful = [*self.doubtful, *new]
             else:
@@ -360,14 +360,14 @@ class Sequence:
             return
         self.trouble.kind = ""
         _, new = self.foretold(batch, self.trusted())
-        asked = self.request(batch)
+        request = self.request(batch)
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST",
             "scheme": "http", "path": PATH, "raw_path": PATH.encode(), "query_string": b"",
             "root_path": "", "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1),
-            "headers": [(k.lower().encode(), v.encode()) for k, v in asked["headers"].items()],
+            "headers": [(k.lower().encode(), v.encode()) for k, v in request["headers"].items()],
         }  # fmt: skip
-        message = {"type": "http.request", "body": asked["content"], "more_body": False}
+        message = {"type": "http.request", "body": request["content"], "more_body": False}
 
         async def receive() -> dict[str, Any]:
             return message
@@ -403,12 +403,12 @@ class Sequence:
         was_broken = self.broken
         failing = self.trouble.kind != ""
         try:
-            made = self.desk.run(self.desk.service.writer.call(work))
+            result = self.desk.run(self.desk.service.writer.call(work))
         except (Problem, StoreUnready, apsw.Error) as error:
             reason = getattr(error, "reason", repr(error))
         else:
             assert not was_broken
-            return True, made
+            return True, result
         if was_broken:
             assert reason == "unhealthy"
         elif self.trouble.full and not failing:
@@ -431,9 +431,9 @@ class Sequence:
         if not self.guarded or self.trouble.kind:
             return
         name = self.world.tokens[-1].split("_")[1]
-        done, made = self.rule(lambda store: admin.rotate_token(store, name))
+        done, token = self.rule(lambda store: admin.rotate_token(store, name))
         if done:
-            self.world.tokens.append(made)
+            self.world.tokens.append(token)
 
     def bring_in(self, again: bool) -> None:
         """A tally made elsewhere, each once."""
@@ -442,22 +442,22 @@ class Sequence:
             name = sorted(world.tallies)[0]
             code = world.tallies[name]
         else:
-            found = next(self.codes, None)
-            if found is None:
+            number = next(self.codes, None)
+            if number is None:
                 return
-            name, code = f"t{found}", found
+            name, code = f"t{number}", number
         tally = Tally(WIDE)
         np.add.at(tally.counts, cells_of(code), 1)
-        one = self.desk.store.control.named("menu").round
+        round_ = self.desk.store.control.named("menu").round
         full = self.cap is not None and len(world.inside) + len(world.tallies) >= self.cap
-        known = name in world.tallies
-        if not known and (world.state == "closed" or full):
+        is_known = name in world.tallies
+        if not is_known and (world.state == "closed" or full):
             return
-        done, made = self.rule(lambda store: store.bring_in(one, tally.counts, name, tally.dumps()))
+        done, is_new = self.rule(lambda store: store.bring_in(round_, tally.counts, name, tally.dumps()))
         if done:
-            assert made is not known
+            assert is_new is not is_known
             world.tallies[name] = code
-        elif not known:
+        elif not is_known:
             self.doubtful_tallies = {**self.doubtful_tallies, name: code}
             if not self.broken:
                 self._settle()
@@ -499,9 +499,9 @@ class Sequence:
             self._settle()
             return
         over = {
-            one.epoch
-            for one in self.world.inside.values()
-            if one.epoch not in self.world.sealed and (one.epoch + 2) * LENGTH <= self.clock.now()
+            report.epoch
+            for report in self.world.inside.values()
+            if report.epoch not in self.world.sealed and (report.epoch + 2) * LENGTH <= self.clock.now()
         }
         self._settle()
         expected = max([before, *(epoch + 1 for epoch in over)]) if trusted else before
@@ -552,8 +552,8 @@ class Sequence:
             return
         if self.trouble.kind:
             return
-        one = self.desk.store.control.named("menu").round
-        _, tally = self.desk.run(self.desk.service.answers.tally(one))
+        round_ = self.desk.store.control.named("menu").round
+        _, tally = self.desk.run(self.desk.service.answers.tally(round_))
         assert np.array_equal(tally.counts, self.world.counts())
         assert self.desk.get("/health").status_code == 200
 
@@ -570,11 +570,11 @@ def check_answer(answer: httpx.Response, batch: list[Report], refused: dict[byte
     """An answer to a batch names the failed, and no others."""
     document = answer.json()
     reasons = set(refused.values())
-    if len(refused) == len({one.id for one in batch}) and len(reasons) == 1:
+    if len(refused) == len({report.id for report in batch}) and len(reasons) == 1:
         (reason,) = reasons
         assert (answer.status_code, document["reason"]) == (REASONS[reason].status, reason)
     else:
         assert answer.status_code == 200
-        assert document["accepted"] == sum(one.id not in refused for one in batch)
-    named = {bytes.fromhex(one["id"]): one["reason"] for one in document["failed"]}
+        assert document["accepted"] == sum(report.id not in refused for report in batch)
+    named = {bytes.fromhex(failure["id"]): failure["reason"] for failure in document["failed"]}
     assert named == refused

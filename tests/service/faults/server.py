@@ -67,9 +67,9 @@ def main(address: str, segments: str, *more: str) -> int:
     store.settings = settings
     store.open()
     try:
-        with listening("127.0.0.1", 0) as found:
-            print(address_of(found), flush=True)
-            return serve(store, Path(segments), "127.0.0.1", found, settings, clock)
+        with listening("127.0.0.1", 0) as listener:
+            print(address_of(listener), flush=True)
+            return serve(store, Path(segments), "127.0.0.1", listener, settings, clock)
     finally:
         store.close()
 

@@ -22,9 +22,9 @@ HEAD, FRAME = 32, 24
 def check(data: bytes, first: int = 0, second: int = 0) -> tuple[int, int]:
     """The sums of words two by two, each also adding the other."""
     words = struct.unpack(f"<{len(data) // 4}I", data)
-    for one, two in zip(words[::2], words[1::2], strict=True):
-        first = (first + one + second) & 0xFFFFFFFF
-        second = (second + two + first) & 0xFFFFFFFF
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
     return first, second
 
 
@@ -46,19 +46,19 @@ def frames(log: bytes) -> Iterator[bytes]:
 
 def written(events: Iterable[Event]) -> set[bytes]:
     """Every frame that was written, head and page together."""
-    found, head = set(), b""
+    names, head = set(), b""
     for event in events:
         if event.kind == "write" and len(event.data) == FRAME:
             head = event.data
         elif event.kind == "write" and head:
-            found.add(_name(head + event.data))
+            names.add(_name(head + event.data))
             head = b""
-    return found
+    return names
 
 
-def deceived(log: bytes, known: set[bytes]) -> bool:
+def deceived(log: bytes, names: set[bytes]) -> bool:
     """Whether a frame passes that was never written."""
-    return any(_name(frame) not in known for frame in frames(log))
+    return any(_name(frame) not in names for frame in frames(log))
 
 
 def _name(frame: bytes) -> bytes:
