@@ -46,8 +46,9 @@ OF_WORKERS = {
         "a worker was ended several times, most often for lack of memory; give workers more "
         "(spark.executor.memory and spark.executor.memoryOverhead), or fewer cores"
     ),
+    r"StatusCode\.(UNAVAILABLE)": "the server of Spark Connect does not answer any more",
 }
-"""What Spark says if its workers fail, and what we say."""
+"""What Spark says if its workers or its server fail, and what we say."""
 PATIENCE = 30.0
 """Seconds after which a quiet session says that no worker has come, and a server does not answer."""
 FEW = 32
