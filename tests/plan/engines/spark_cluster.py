@@ -9,8 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +142,18 @@ def session(folder: Path, master: str) -> Any:
     builder = SparkSession.builder.appName("keyveil tests").master(master)
     for name, value in settings(folder).items():
         builder = builder.config(name, value)
-    made = builder.getOrCreate()
+    with without_pandas_warning():
+        made = builder.getOrCreate()
     made.sparkContext.setLogLevel("OFF")
     return made
+
+
+@contextmanager
+def without_pandas_warning() -> Iterator[None]:
+    """While Spark imports its modules: as an error it makes Spark believe that pandas is missing."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
 
 
 class Gate:

@@ -7,14 +7,13 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from engine_cases import COINS, KEYS, library_tally, mechanism_plan, rows_for, table, written
-from spark_cluster import HERE, ConnectServer, environment
+from spark_cluster import HERE, ConnectServer, environment, without_pandas_warning
 
 import keyveil as kv
 from keyveil import KeyveilError, Plan, RecordError, ReportError, Schema, TableError, Tally
@@ -49,8 +48,7 @@ def remote(server):
     """A session of the server, also if this process has a classic one for other tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # as SparkSession.builder.remote does
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
+        with without_pandas_warning():
             from pyspark.sql.connect.session import SparkSession
         session = SparkSession.builder.remote(server.url).getOrCreate()
         assert context_of(session) is None
