@@ -7,16 +7,17 @@ import os
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from engine_cases import COINS, KEYS, library_tally, mechanism_plan, rows_for, table, written
-from spark_cluster import HERE, ConnectServer, environment, without_pandas_warning
+from spark_cluster import HERE, ConnectServer, environment, wait_until, without_pandas_warning
 
 import keyveil as kv
-from keyveil import KeyveilError, Plan, RecordError, ReportError, Schema, TableError, Tally
+from keyveil import Coins, KeyveilError, Plan, RecordError, ReportError, Schema, TableError, Tally
 from keyveil.people.population import Population
 from keyveil.people.tables import people_of
 from keyveil.plan.engines import (
@@ -171,6 +172,21 @@ def test_a_bad_row_ends_the_job_in_one_line(whole, remote):
     assert "\n" not in str(refused.value)
     assert "Tea" not in str(refused.value)
     assert "kv.spark.broken_rows(df, plan) counts rows" in str(refused.value)
+
+
+def test_the_key_of_a_job_is_not_in_the_servers_log(remote, server):
+    """The client sends it with the job. The log has the job's traceback, so it has what jobs leave."""
+    plan, coins = mechanism_plan("kvue"), Coins.for_job()
+    before = server.log.read_bytes().count(b"a key is not in the plan")
+    bad = remote.createDataFrame([(1, "Tea", 1.0)], ROWS)
+    with pytest.raises(RecordError):
+        kv.spark.tally(kv.spark.privatise(bad, plan, coins=coins), plan)
+    wait_until(
+        lambda: server.log.read_bytes().count(b"a key is not in the plan") > before, "no traceback"
+    )
+    key, log = coins._current_key(), server.log.read_bytes()
+    forms = {key, key.hex().encode(), b64encode(key), repr(key).encode()[2:-1]}
+    assert {form for form in forms if form in log} == set()
 
 
 def _open_deeply(depth: int) -> int:
