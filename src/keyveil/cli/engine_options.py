@@ -19,7 +19,8 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--master",
             metavar="URL",
-            help="A Spark cluster, like spark://host:7077; by default as Spark is configured.",
+            help="A Spark cluster, like spark://host:7077, or a server of Spark Connect, like "
+            "sc://host:15002; by default as Spark is configured.",
         ),
         click.option(
             "--processes",

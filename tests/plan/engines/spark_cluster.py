@@ -9,8 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +142,18 @@ def session(folder: Path, master: str) -> Any:
     builder = SparkSession.builder.appName("keyveil tests").master(master)
     for name, value in settings(folder).items():
         builder = builder.config(name, value)
-    made = builder.getOrCreate()
+    with without_pandas_warning():
+        made = builder.getOrCreate()
     made.sparkContext.setLogLevel("OFF")
     return made
+
+
+@contextmanager
+def without_pandas_warning() -> Iterator[None]:
+    """While Spark imports its modules: as an error it makes Spark believe that pandas is missing."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        yield
 
 
 class Gate:
@@ -181,3 +191,41 @@ class GatedCoins(Coins):
     def for_reports(self, plan_hash: str) -> Coins:
         self.gate.arrive(self.job)
         return self.coins.for_reports(plan_hash)
+
+
+class ConnectServer:
+    """A server of Spark Connect with two slots, on loopback; a task that fails runs once more."""
+
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        self.url, self.log = f"sc://127.0.0.1:{port}", folder / "server.log"
+        own = {
+            **settings(folder),
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(port),
+            "spark.sql.adaptive.coalescePartitions.enabled": "true",
+        }
+        words = [str(Path(environment()["SPARK_HOME"], "bin", "spark-submit"))]
+        words += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+        words += [
+            "--master",
+            "local[2,2]",
+        ]
+        words += [word for name, value in own.items() for word in ("--conf", f"{name}={value}")]
+        env = {**environment(), "KEYVEIL_FAST": "0", "SPARK_DAEMON_MEMORY": "640m"}
+        with self.log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [*words, "spark-internal"], env=env, stdout=out, stderr=out, start_new_session=True
+            )
+        try:
+            wait_until(
+                lambda: _answers(port) or self._process.poll() is not None, "the server does not answer"
+            )
+            assert self._process.poll() is None, self.log.read_text()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the server and all that it started."""
+        Cluster.end(self._process)

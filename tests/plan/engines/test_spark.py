@@ -305,7 +305,7 @@ def operators_of_python(rows) -> list[str]:
 def test_the_line_of_the_docs_runs_on_the_cluster(cluster, spark, tmp_path):
     """As it is written, with this cluster's address in place of the example's."""
     page = (Path(__file__).parents[3] / "docs" / "scale.md").read_text()
-    (line,) = re.findall(r"^keyveil tally .*--master \S+$", page, re.MULTILINE)
+    (line,) = re.findall(r"^keyveil tally .*--master spark:\S+$", page, re.MULTILINE)
     plan = mechanism_plan("kvue")
     plan.save(tmp_path / "plan.json")
     rows = written(table(), tmp_path / "people.parquet")

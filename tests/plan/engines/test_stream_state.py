@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import sys
 import time
@@ -101,6 +102,46 @@ def test_without_java_one_line_says_what_to_install(monkeypatch, tmp_path):
         spark_session()
 
 
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("sc://127.0.0.1:1/;token=secret", "no server of Spark Connect answers at sc://127.0.0.1:1/"),
+        ("sc://here:port/;token=secret", "sc://here:port/ is no address of Spark Connect; one is sc://"),
+        ("sc://", "sc:// is no address of Spark Connect"),
+    ],
+)
+@pytest.mark.parametrize("by", ["master", "variable"])
+def test_no_server_of_spark_connect_is_one_line(by, address, words, monkeypatch):
+    """Without Java, and not only after the ten minutes in which Spark tries again."""
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(spark_engine, "PATIENCE", 0.1)
+    monkeypatch.setenv("JAVA_HOME", "/none")
+    if by == "variable":
+        monkeypatch.setenv("SPARK_REMOTE", address)
+    with pytest.raises(KeyveilError, match=words) as refused:
+        spark_session(address if by == "master" else None)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_folder_that_another_machine_has_adds_nothing(tmp_path):
+    """Nor one that a later start has marked."""
+    state = StreamState(tmp_path, PLAN)
+    state.check_mark()
+    state.mark()
+    there = pickle.loads(pickle.dumps(state))
+    there.check_mark()
+    StreamState(tmp_path, PLAN).mark()
+    for sees in ("another mark", "none"):
+        with pytest.raises(KeyveilError, match=r"sees another folder .* than this machine, or a later"):
+            there.check_mark()
+        (tmp_path / "mark").unlink(missing_ok=sees == "none")
+    state.mark()
+    there = pickle.loads(pickle.dumps(state))
+    there.check_mark()
+
+
 class Waiting:
     """A session of a cluster without workers: its jobs end when a warning was given, or are refused."""
 
@@ -155,6 +196,7 @@ def test_a_cluster_that_gives_no_worker_is_said(quiet, monkeypatch, caplog):
         ("pyarrow.lib.ArrowMemoryError: malloc of size 64 failed", "for lack of memory; give workers"),
         ("ExecutorLostFailure (executor 1 exited caused by one of the", "was ended several times"),
         ("SparkException: Python worker exited unexpectedly (crashed)", "for lack of memory"),
+        ("<_InactiveRpcError\n\tstatus = StatusCode.UNAVAILABLE", "Connect does not answer any more"),
     ],
 )
 def test_workers_that_fail_are_one_line(cause, words):

@@ -20,10 +20,22 @@ from ..tally import Tally
 from .privatising import privatised_rows
 from .report_columns import BITS, check_columns, column_names, from_batch, split_batch, to_batch
 from .shipped_plan import check_plan, job_coins, ship, unship
-from .spark_engine import OWN_ERRORS, map_in_arrow, needing_pyspark, plain_errors
+from .spark_engine import (
+    ADDERS,
+    OWN_ERRORS,
+    PICKLED,
+    add_in_tasks,
+    contents,
+    map_in_arrow,
+    needing_pyspark,
+    pickled,
+    plain_errors,
+)
 
 CHUNK = 1 << 16
 """Number of rows that a task privatises at a time."""
+LARGE = 1 << 17
+"""Bytes of a tally above which more than one task adds up those of tasks: ten thousand in a second."""
 PERSON, KEY, VALUE = ROLES = ("person", "key", "value")
 """What the columns of rows are called here, whatever they are called in the user's frame."""
 PLAN = "plan_hash"
@@ -76,11 +88,10 @@ def tally(frame: Any, plan: Plan, *, rejected: Counter[str] | None = None) -> Ta
     check_reports(frame, plan)
     work = CountRows(ship(plan), rejected is not None)
     with plain_errors():
-        parts = map_in_arrow(_of_plan(frame, plan, lenient=work.lenient), work, "counts binary")
-        numbers = parts.rdd.map(_numbers)
-        total = numbers.treeReduce(np.add) if numbers.getNumPartitions() else None
-    if total is None:
-        return Tally(plan)
+        parts = map_in_arrow(_of_plan(frame, plan, lenient=work.lenient), work, PICKLED)
+        nothing = np.zeros(len(REASONS) + plan.layout.cells, np.int64)
+        adders = min(ADDERS, 1 + nothing.nbytes // LARGE)
+        total = sum(contents(add_in_tasks(parts, adders)), nothing)
     if rejected is not None:
         rejected.update({rule: int(n) for rule, n in zip(REASONS, total, strict=False) if n})
     return Tally(plan, total[len(REASONS) :])
@@ -161,9 +172,9 @@ def long_rows(frame: Any, columns: Columns, pairs: str | None) -> Any:
         rows = frame.select(*(f.col(_quoted(name)).alias(role) for name, role in _roles(asked)))
         if pairs is not None:
             rows = _opened(rows, columns, pairs)
+        kinds = dict(zip(columns.names, dict(rows.dtypes).values(), strict=True))
     except AnalysisException as error:
         raise TableError(f"Spark cannot read the columns: {str(error).splitlines()[0]}") from None
-    kinds = dict(zip(columns.names, dict(rows.dtypes).values(), strict=True))
     person, key, value = columns.person, columns.key, columns.value
     if kinds[person] not in WHOLE | {"string"}:
         raise TableError(
@@ -289,7 +300,7 @@ class CountRows:
     lenient: bool
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        pa, total, left_out = arrow(), Tally(unship(self.plan)), np.zeros(len(REASONS), np.int64)
+        total, left_out = Tally(unship(self.plan)), np.zeros(len(REASONS), np.int64)
         packing = total.plan.packing
         for batch in batches:
             if self.lenient:
@@ -298,9 +309,5 @@ class CountRows:
                 total.add(reports)
             else:
                 total.add(from_batch(batch, packing))
-        content = np.concatenate([left_out, total.counts]).astype("<i8").tobytes()
-        yield pa.RecordBatch.from_arrays([pa.array([content], pa.binary())], names=["counts"])
-
-
-def _numbers(row: Any) -> np.ndarray:
-    return np.frombuffer(bytes(row[0]), "<i8")
+        content = pickled(np.concatenate([left_out, total.counts]))
+        yield arrow().RecordBatch.from_pydict({"content": [content]})

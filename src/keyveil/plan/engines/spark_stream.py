@@ -21,7 +21,7 @@ from .report_columns import to_batch
 from .report_files import ReportFiles
 from .report_segments import check_path, is_data
 from .shipped_plan import check_plan, ship, unship
-from .spark_engine import SparkEngine, map_in_arrow, spark_session
+from .spark_engine import SparkEngine, context_of, map_in_arrow, plain_errors, spark_session
 from .spark_frames import check_frame, check_reports, report_schema, tally
 from .stream_state import StreamState
 
@@ -63,9 +63,9 @@ def running_tally(
     ``source`` is a folder into which files of reports of any form are moved when they are complete, or a
     streaming DataFrame: of reports, or of messages in a column ``value``, as Kafka has them. A message
     is one JSON report, several on lines, or a packed file. ``state`` belongs to this stream alone and
-    is on storage of the driver that lasts. After a crash the same call goes on: nothing is counted twice
-    and nothing is lost. ``state/tally.kv`` is the latest tally. ``available_now`` counts what is there,
-    and ends.
+    is on storage of the driver that lasts; on Spark Connect the server sees it under the same path.
+    After a crash the same call goes on: nothing is counted twice and nothing is lost.
+    ``state/tally.kv`` is the latest tally. ``available_now`` counts what is there, and ends.
     """
     check_plan(plan)
     if isinstance(source, str | Path):
@@ -77,11 +77,16 @@ def running_tally(
             raise ReportError("a running tally needs a streaming DataFrame; tally() counts all others")
         frame = messages(source, plan) if "value" in source.columns else source
         check_reports(frame, plan)
-    kept = StreamState(state, plan)
+    kept = StreamState(Path(state).absolute(), plan)
     kept.check()
-    work = AddFiles(kept, Path(source)) if isinstance(source, str | Path) else AddRows(kept)
+    if context_of(frame.sparkSession) is None:
+        kept.mark()  # batches are added on the machine of the server
+    work = AddFiles(kept, Path(source).absolute()) if isinstance(source, str | Path) else AddRows(kept)
     writer = frame.writeStream.foreachBatch(work).option("checkpointLocation", str(kept.checkpoint))
-    return RunningTally(kept, (writer.trigger(availableNow=True) if available_now else writer).start())
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    with plain_errors():
+        return RunningTally(kept, writer.start())
 
 
 def messages(frame: Any, plan: Plan) -> Any:
@@ -110,11 +115,11 @@ class AddFiles:
     folder: Path
 
     def __call__(self, batch: Any, number: int) -> None:
+        self.state.check_mark()
         if self.state.has(number):
             return
         paths = [Path(unquote(urlsplit(row.path).path)) for row in batch.collect()]
-        folder = self.folder.absolute()
-        files = sorted(str(path) for path in paths if is_data(path, folder))
+        files = sorted(str(path) for path in paths if is_data(path, self.folder))
         engine = SparkEngine(batch.sparkSession)
         total, rejected = self._count(files, engine)
         self.state.add(number, total, rejected)
@@ -147,6 +152,7 @@ class AddRows:
     state: StreamState
 
     def __call__(self, batch: Any, number: int) -> None:
+        self.state.check_mark()
         if self.state.has(number):
             return
         rejected: Counter[str] = Counter()

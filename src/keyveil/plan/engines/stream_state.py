@@ -12,12 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...foundation.coins import fresh_bytes
 from ...foundation.errors import KeyveilError
 from ...foundation.files import write_whole
 from ..plan import Plan
 from ..tally import Tally
 
 LATEST = "tally.kv"
+MARK = "mark"
+"""The file by which a server of Spark Connect shows that it sees the folder of the client."""
 REJECTED = "rejected.json"
 
 
@@ -28,6 +31,26 @@ class StreamState:
         self.folder, self.plan = Path(folder), plan
         self.folder.mkdir(parents=True, exist_ok=True)
         self.checkpoint = self.folder / "checkpoint"
+        self._mark: str | None = None
+
+    def mark(self) -> None:
+        """Mark the folder anew. A copy of this state adds nothing in a folder without its mark."""
+        self._mark = fresh_bytes(16).hex()
+        write_whole(self.folder / MARK, self._mark.encode())
+
+    def check_mark(self) -> None:
+        """Refuse a folder of the same name on another machine, and one that a later start has marked."""
+        if self._mark is None:
+            return
+        try:
+            seen = (self.folder / MARK).read_text()
+        except OSError:
+            seen = ""
+        if seen != self._mark:
+            raise KeyveilError(
+                f"the server of Spark Connect sees another folder {self.folder} than this machine, or a "
+                "later start counts there; name a folder on storage that both see under one path"
+            )
 
     def check(self) -> None:
         """Refuse a folder whose checkpoint and totals do not belong together."""
