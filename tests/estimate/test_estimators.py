@@ -14,6 +14,7 @@ from keyveil import REGISTRY, Plan, PlanError, QueryError, ReportError, Schema, 
 from keyveil.channel import Halfspace, Symmetric, Table
 from keyveil.estimate import likelihood as by_likelihood
 from keyveil.estimate.answer import Estimate, biased, plain, quantile, ratio, shifted
+from keyveil.estimate.forecast.few_reports import effective_reports
 from keyveil.estimate.forecast.key_forecast import forecast_key, state_law
 from keyveil.estimate.likelihood import SLACK, covariance, fit, likelier_laws
 from keyveil.estimate.linear import by_least_squares, key_weights, single_moments
@@ -228,16 +229,17 @@ def test_forecast_of_a_key_is_that_of_all_outputs_written_out(name, f, m):
     weights = np.nan_to_num(key_weights(plan.schema))
     cells = by_least_squares(channel, key_weights(plan.schema))
     chances = law @ channel.expected()
+    reports = effective_reports(1000, 0.5)  # two keys share the people
     for column, value in ((0, prediction.frequency), (1, prediction.mass)):
         if np.isnan(cells[:, column]).any():
             assert isnan(value)
             continue
         mean = law @ weights[:, column]
         exact = sum(p * (w - mean) ** 2 for p, w in zip(chances, cells[:, column], strict=True))
-        assert value == pytest.approx(exact / 500, rel=1e-9)  # two keys share the people
+        assert value == pytest.approx(exact / reports, rel=1e-9)
     if not isnan(prediction.mean):
         scores = (cells[:, 1] - m * cells[:, 0]) / f
-        assert prediction.mean == pytest.approx(float(chances @ scores**2) / 500, rel=1e-9)
+        assert prediction.mean == pytest.approx(float(chances @ scores**2) / reports, rel=1e-9)
 
 
 def test_forecast_of_a_key_takes_another_decoder_and_law():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from keyveil import Coins, People, Plan, Schema, Tally
 from keyveil.estimate import bands
 from keyveil.estimate.forecast.by_draws import forecast_by_draws
+from keyveil.estimate.forecast.few_reports import effective_reports
 from keyveil.estimate.forecast.key_forecast import forecast
 from keyveil.estimate.forecast.predicted_error import Forecast, Mixed
 from keyveil.estimate.forecast.round_forecast import POINTS, FeedbackForecast, FeedbackRound
@@ -80,7 +81,7 @@ def test_views_of_a_table_are_forecast_at_the_law_that_the_table_has(name, size,
             count[key] += 1
     by_hand = square / count[:, None, None] - truth[:, :, None] * truth[:, None, :]
     covariance = forecast(plan, 5000, prior).covariance[:, :width, :width]
-    assert covariance == pytest.approx(by_hand * 5 / (5000 * size), rel=1e-6)
+    assert covariance == pytest.approx(by_hand / effective_reports(5000, size / 5), rel=1e-6)
     if name == "several":  # what one tells of presence alone does not depend on the others
         apart = forecast(plan, 5000, replace(prior, sample=None)).covariance
         assert not np.allclose(apart, covariance, rtol=0.01, atol=0), "the broken twin"
