@@ -35,8 +35,9 @@ WAYS = {"auto": "the table", "auto:one_round": "nothing", "auto:pilot": "its fir
 """Competitors, and what the planner is told."""
 TOGETHER_WAYS = ("auto", "auto:one_round")
 PEOPLE = 100_000
-AGAIN = 16
-"""Factor on the repetitions when a ratio that is off by more than a tenth is measured again."""
+AGAIN, AGAIN_SLOW = 16, 4
+"""Factors on the repetitions when a ratio that is off by more than a tenth is measured again; the second
+is for plans other than ``pairs``, which take a second for each repetition."""
 TOGETHER_EPSILONS = ("0.5", "1", "2", "4")
 Row = dict[str, Any]
 
@@ -93,18 +94,15 @@ def off(row: Row) -> bool:
 
 def anew(contest: Contest, row: Row) -> Row:
     """The same setting measured again, with other coins and more repetitions."""
-    runs, coins = AGAIN * contest.repetitions, contest.coins.under("anew")
-    again = replace(contest, repetitions=runs, coins=coins)
+    runs = contest.repetitions * (AGAIN if row["chosen"] == "pairs" else AGAIN_SLOW)
+    again = replace(contest, repetitions=runs, coins=contest.coins.under("anew"))
     was = {statistic: row[statistic][0] for statistic in ("frequency", "mean")}
     return {**measured(again, row["population"], row["way"], row["epsilon"]), "was": was}
 
 
 def measured_together(rows: list[Row], contest: Contest, name: str, way: str, epsilon: str) -> Row:
     """One row of conditionals: that of the same plan, or a measured one, twice if it is off."""
-    row = of_same_plan(contest, rows, name, way, epsilon)
-    if row is not None:
-        return row
-    row = measured(contest, name, way, epsilon)
+    row = of_same_plan(contest, rows, name, way, epsilon) or measured(contest, name, way, epsilon)
     return anew(contest, row) if off(row) else row
 
 
@@ -120,8 +118,9 @@ def measured_anew(rows: list[Row]) -> list[str]:
     if not first:
         return []
     return [
-        f"- Off by more than a tenth at first, and measured anew with {AGAIN} times the repetitions, "
-        f"which is what the table has: {len(first)} ({'; '.join(first)})."
+        f"- Off by more than a tenth at first, and measured anew with {AGAIN} times the repetitions "
+        f"({AGAIN_SLOW} times if not `pairs`), which is what the table has: {len(first)} "
+        f"({'; '.join(first)})."
     ]
 
 

@@ -490,7 +490,7 @@ def test_erratum_27_frequency_errors_depend_on_the_frequency(epsilon, ratio):
 
 def test_erratum_28_who_wins_against_rappor_depends_on_how_many_keys_people_hold():
     """Everyone holds at most one of 100 keys: asking for one of them wastes 99 of 100 answers."""
-    keys, n, f = 100, 10_000, 0.05
+    keys, n, f = 100, 1_000_000, 0.05
     rappor = Plan.of(Schema.of(keys), "rappor", 1).channels[0]
     law = np.array([0.0, f, *[(1 - f) / (keys - 1)] * (keys - 1)])
     whole = np.zeros((keys + 1, 1))
