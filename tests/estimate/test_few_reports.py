@@ -116,7 +116,7 @@ def test_raw_frequencies_of_two_reports_a_key_do_not_look_free_of_error(monkeypa
 
 @pytest.mark.sampled
 def test_answers_without_a_key_are_covered_at_their_level(monkeypatch):
-    """Three keys that go together, 5,000 people, fixed draws of 150 tallies.
+    """Three keys that go together, 5,000 people, fixed draws of 90 tallies.
 
     A twin takes priors from single answers as if they came from other reports.
     """
@@ -125,7 +125,7 @@ def test_answers_without_a_key_are_covered_at_their_level(monkeypatch):
     texts = [f"{kind}({k} | !{(k + 1) % 3})" for kind in ("frequency", "mean") for k in range(3)]
     truth = [true_value(population, Query.parse(text)) for text in texts]
     coins = Coins.stated("without a key")
-    tallies = [simulate(plan, population, 5000, coins, run) for run in range(150)]
+    tallies = [simulate(plan, population, 5000, coins, run) for run in range(90)]
 
     def covered():
         inside = []
@@ -143,4 +143,5 @@ def test_answers_without_a_key_are_covered_at_their_level(monkeypatch):
             return prior.func(pairs)._replace(with_above=np.zeros(6), with_below=np.zeros(6))
 
         monkeypatch.setattr(PairAssociations, name, property(alone))
-    assert covered() < right - 0.01
+    twin = covered()
+    assert twin < right - 0.01
