@@ -70,7 +70,7 @@ def measured(contest: Contest, name: str, way: str, epsilon: str) -> Row:
             document[f"{kind}_{middle}{statistic}{end}"]
             for kind, end in (("predicted", ""), ("mse", ""), ("mse", "_se"))
         )
-        row[statistic] = (predicted / mse, predicted / mse * error / mse)
+        row[statistic] = predicted and (predicted / mse, predicted / mse * error / mse)
     return row
 
 
@@ -88,7 +88,7 @@ def of_same_plan(contest: Contest, rows: list[Row], name: str, way: str, epsilon
 
 def off(row: Row) -> bool:
     """Whether a ratio is off by more than a tenth, of a plan that the planner does not refuse."""
-    ratios = (row[statistic][0] for statistic in ("frequency", "mean"))
+    ratios = (row[statistic][0] for statistic in ("frequency", "mean") if row[statistic])
     return not row["refused"] and not all(LOW <= ratio <= HIGH for ratio in ratios)
 
 
@@ -126,7 +126,7 @@ def measured_anew(rows: list[Row]) -> list[str]:
 
 def verdict(rows: list[Row]) -> str:
     """How many ratios lie within a tenth, of plans that the planner does not refuse."""
-    ratios = [row[s][0] for row in rows if not row["refused"] for s in ("frequency", "mean")]
+    ratios = [row[s][0] for row in rows if not row["refused"] for s in ("frequency", "mean") if row[s]]
     if not ratios:
         return "the planner refuses all."
     inside = sum(LOW <= ratio <= HIGH for ratio in ratios)
@@ -151,7 +151,10 @@ def lines_of(rows: list[Row]) -> list[str]:
         "| --- | --: | --- | --- | --- | --: | --: |",
     ]
     for row in rows:
-        ratios = (f"{ratio:.2f} ± {error:.2f}" for ratio, error in (row["frequency"], row["mean"]))
+        ratios = (
+            "{:.2f} ± {:.2f}".format(*row[statistic]) if row[statistic] else "no forecast"
+            for statistic in ("frequency", "mean")
+        )
         says = "refuses" if row["refused"] else "can answer"
         facts = (row["population"], row["epsilon"], WAYS[row["way"]], row["chosen"], says, *ratios)
         lines.append(f"| {' | '.join(facts)} |")
