@@ -96,7 +96,7 @@ def anew(contest: Contest, row: Row) -> Row:
     """The same setting measured again, with other coins and more repetitions."""
     runs = contest.repetitions * (AGAIN if row["chosen"] == "pairs" else AGAIN_SLOW)
     again = replace(contest, repetitions=runs, coins=contest.coins.under("anew"))
-    was = {statistic: row[statistic][0] for statistic in ("frequency", "mean")}
+    was = {statistic: row[statistic][0] for statistic in ("frequency", "mean") if row[statistic]}
     return {**measured(again, row["population"], row["way"], row["epsilon"]), "was": was}
 
 
@@ -113,7 +113,7 @@ def measured_anew(rows: list[Row]) -> list[str]:
         f"{row[statistic][0]:.2f} ± {row[statistic][1]:.2f}"
         for row in rows
         for statistic in ("frequency", "mean")
-        if "was" in row and not LOW <= row["was"][statistic] <= HIGH
+        if statistic in row.get("was", ()) and not LOW <= row["was"][statistic] <= HIGH
     ]
     if not first:
         return []

@@ -34,7 +34,7 @@ def with_more(
 
 def law_with_one_more(laws: Floats, reports: Floats, states: int) -> Floats:
     """Laws of the states ``(..., states)`` with one more report from each state."""
-    return np.asarray((reports * laws + 1.0) / (reports + states))
+    return with_more(reports * laws, 1.0 / states, reports, states)
 
 
 def even_key_law(states: int) -> Floats:
@@ -47,12 +47,12 @@ def even_key_law(states: int) -> Floats:
 
 
 def key_law_with_more(laws: Floats, reports: Floats) -> Floats:
-    """Laws of one key's states ``(..., states)`` with a few more reports, see ``reports_more``."""
+    """Laws of one key's states ``(..., states)`` with a few more reports, see ``added_reports``."""
     states = np.shape(laws)[-1]
-    return with_more(reports * laws, even_key_law(states), reports, reports_more(states))
+    return with_more(reports * laws, even_key_law(states), reports, added_reports(states))
 
 
-def reports_more(states: int) -> int:
+def added_reports(states: int) -> int:
     """How many reports are added to the law of a key: one for each state, at most ``MOST_MORE``."""
     return min(states, MOST_MORE)
 

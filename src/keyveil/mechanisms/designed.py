@@ -18,13 +18,13 @@ import numpy as np
 from ..channel import Channel
 from ..channel.design.patterns import decoder_at
 from ..channel.design.value_channels import LEVELS, Design
-from ..estimate.caution import even_key_law, reports_more, with_more
+from ..estimate.caution import added_reports, even_key_law, with_more
 from ..estimate.forecast.few_reports import effective_reports
 from ..estimate.forecast.predicted_error import Forecast
 from ..estimate.linear import Moments, key_weights, single_keys, view_moments
 from ..estimate.together.joint import lifted
 from ..foundation.arrays import Floats, Integers
-from ..people.prior_laws import HELD
+from ..people.prior_laws import HELD, product_law
 from ..people.scale import Quantity
 from ..people.schema import Schema
 from ..people.views import Views
@@ -105,10 +105,7 @@ def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Mom
     reports = np.zeros((*shape, keys))
     sums = np.zeros((*shape, keys, width))
     squares = np.zeros((*shape, keys, width, width))
-    joint: Floats = np.ones(1)
-    for _ in range(size):
-        joint = np.asarray(np.kron(joint, even_key_law(levels + 1)), np.float64)
-    even = channel.mix(joint)
+    even, added = channel.mix(product_law(even_key_law(levels + 1), size)), added_reports(levels + 1)
     for place in range(size):
         who = np.array([view[place] for view in plan.views.keys])
         square = cells[place][:, :, None] * cells[place][:, None, :]
@@ -124,8 +121,8 @@ def designed_moments(plan: Plan, counts: Integers, design: Design | None) -> Mom
     with np.errstate(invalid="ignore", divide="ignore"):
         moments.values[..., :width] = sums / n
         more = np.einsum("c,cij->ij", even, cells[0][:, :, None] * cells[0][:, None, :])
-        middle = with_more(sums, even @ cells[0], n, reports_more(levels + 1))
-        spread = with_more(squares, more, n[..., None], reports_more(levels + 1))
+        middle = with_more(sums, even @ cells[0], n, added)
+        spread = with_more(squares, more, n[..., None], added)
         spread -= middle[..., :, None] * middle[..., None, :]
         moments.covariance[..., :width, :width] = spread / n[..., None]
     return replace(moments, together=_together(block, cells))

@@ -32,6 +32,11 @@ def independent_law(levels: int, keys: int, frequency: float = HELD, mean: float
     states[0] = 1 - frequency
     states[1] += frequency * (1 - mean) / 2
     states[-1] += frequency * (1 + mean) / 2
+    return product_law(states, keys)
+
+
+def product_law(states: Floats, keys: int) -> Floats:
+    """The joint law of independent keys whose states have the same law, flat."""
     law: Floats = np.ones(1)
     for _ in range(keys):
         law = np.asarray(np.kron(law, states), np.float64)

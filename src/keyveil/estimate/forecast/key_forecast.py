@@ -54,9 +54,8 @@ def forecast_key(
     f, mass = states @ np.nan_to_num(weights)
     truth = StatedTruth.of_key(f, mass / f if f > 0 else np.nan)
     spread = channel.covariance(decode(channel, weights), states)
-    return Forecast(
-        truth, np.zeros(2), spread / effective_reports(people, float(plan.views.shares[view]))
-    )
+    reports = effective_reports(people, float(plan.views.shares[view]))
+    return Forecast(truth, np.zeros(2), spread / reports)
 
 
 def state_law(plan: Plan, frequency: float, mean: float) -> Floats:

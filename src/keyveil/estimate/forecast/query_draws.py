@@ -107,8 +107,8 @@ def forecast_queries_by_draws(
 ) -> Errors:
     """The mean squared errors of default answers, clipped to their range and averaged over queries.
 
-    ``asked`` is by statistic, "frequency" and "mean". A ``fine`` forecast takes ``FINE`` times the
-    tallies. NaN without queries, or if one is not known together.
+    ``asked`` is by statistic, "frequency" and "mean". A ``fine`` forecast may take ``FINE`` times
+    the tallies and ``FINE_WORK`` times the work. NaN without queries, or if one is not known together.
     """
     work = max(plan.layout.cells, 4 * sum(len(part.queries) for part in asked.values()))
     slow = SLOW if plan.views.sizes.max() > 2 else 1
